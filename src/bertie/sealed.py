@@ -1,0 +1,141 @@
+"""Files and folders that are whole or not there: written beside their place, flushed, swapped in, sealed by SHA-256."""
+
+import ctypes
+import errno
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+FORMAT_VERSION = 1
+LINUX_HERE, LINUX_EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of renameat2(2)
+MAC_SWAP = 2  # RENAME_SWAP of renamex_np(2)
+
+
+@contextmanager
+def replacing_folder(target: Path) -> Iterator[Path]:
+    """A new folder to fill: it takes the target's place when the block ends well and is removed when it does not."""
+    partial = _partial(target)
+    shutil.rmtree(partial, ignore_errors=True)  # what a killed writer left
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        for path in [*partial.rglob("*"), partial]:
+            _flush(path)
+        if target.is_dir():
+            _exchange(partial, target)
+        else:
+            partial.rename(target)
+        _flush(target.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)  # after an exchange: the old one
+
+
+@contextmanager
+def replacing_file(target: Path) -> Iterator[Path]:
+    """A path to write: the file takes the target's place when the block ends well and is removed when it does not."""
+    partial = _partial(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield partial
+        _flush(partial)
+        partial.replace(target)
+        _flush(target.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_file(target: Path, data: bytes) -> None:
+    """The file holds these bytes, or, whenever it is stopped, what it held before."""
+    with replacing_file(target) as partial:
+        partial.write_bytes(data)
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def seal(folder: Path, name: str, contents: Mapping[str, object]) -> None:
+    """Write `name` into the folder: the contents, the SHA-256 of every other file, and its own."""
+    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    files.pop(name, None)
+    sums = {file: {"bytes": path.stat().st_size, "sha256": sha256(path)} for file, path in files.items()}
+    write_file(folder / name, _render({"version": FORMAT_VERSION, **contents, "files": sums}))
+
+
+def unseal(folder: Path, name: str) -> dict[str, object]:
+    """The contents of the seal, once every file is found to be what it says; ValueError names one that is not."""
+    path = folder / name
+    seal = _read_seal(path)
+    if seal.pop("version") != FORMAT_VERSION:
+        raise ValueError(f"{path} was written by another version of bertie; this one reads version {FORMAT_VERSION}.")
+    files = seal.pop("files")
+    assert isinstance(files, dict)
+    for file, expected in files.items():
+        _check(folder / file, expected)
+    return seal
+
+
+def _read_seal(path: Path) -> dict[str, object]:
+    data = path.read_bytes()
+    try:
+        seal = json.loads(data)
+        # The bytes must be exactly what we would write: no flipped bit may hide in spelling, spacing or case.
+        stated = {key: value for key, value in seal.items() if key != "sha256"}
+        is_whole = _render(stated) == data
+    except (ValueError, AttributeError, TypeError):
+        is_whole = False
+    if not is_whole:
+        raise ValueError(f"{path} is damaged: its contents do not match its own SHA-256. Copy the folder anew.")
+    return dict(stated)
+
+
+def _check(path: Path, expected: Mapping[str, object]) -> None:
+    if not path.is_file():
+        raise ValueError(f"{path} is missing, though the folder's seal lists it. Copy the folder anew.")
+    size = path.stat().st_size
+    if size != expected["bytes"]:
+        raise ValueError(
+            f"{path} is damaged: it has {size:,} bytes instead of {expected['bytes']:,}. Copy the folder anew."
+        )
+    if sha256(path) != expected["sha256"]:
+        raise ValueError(f"{path} is damaged: its contents do not match the SHA-256 in the seal. Copy the folder anew.")
+
+
+def _render(contents: Mapping[str, object]) -> bytes:
+    body = json.dumps(contents, indent=1, sort_keys=True, ensure_ascii=False)
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return (json.dumps({**contents, "sha256": digest}, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def _partial(target: Path) -> Path:
+    return target.with_name(f".{target.name}.partial")
+
+
+def _flush(path: Path) -> None:
+    """Have the system put the file or the folder's list of names on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Swap two folders in one step of the file system, since a rename cannot replace a folder that has files."""
+    library = ctypes.CDLL(None, use_errno=True)
+    names = os.fsencode(new), os.fsencode(old)
+    if sys.platform == "darwin":
+        failed = library.renamex_np(*names, MAC_SWAP)
+    else:
+        failed = library.renameat2(LINUX_HERE, names[0], LINUX_HERE, names[1], LINUX_EXCHANGE)
+    if failed:
+        code = ctypes.get_errno()
+        if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+            raise ValueError(f"{old} exists and its file system cannot replace a folder in one step: give a new name.")
+        raise OSError(code, os.strerror(code), str(old))
