@@ -1,0 +1,24 @@
+"""A complete BERT: raw text in, a served model out. The public names, found when first asked for."""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bertie.serving.predict import Bert, load
+    from bertie.text.wordpiece import Encoding, Tokenizer
+
+__version__ = "0.1.0"
+__all__ = ["Bert", "Encoding", "Tokenizer", "__version__", "load"]
+
+HOMES = {
+    "Bert": "bertie.serving.predict",
+    "Encoding": "bertie.text.wordpiece",
+    "Tokenizer": "bertie.text.wordpiece",
+    "load": "bertie.serving.predict",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in HOMES:
+        raise AttributeError(f"module 'bertie' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(importlib.import_module(HOMES[name]), name)

@@ -1,0 +1,5 @@
+"""python -m bertie."""
+
+from bertie.cli import main
+
+main()

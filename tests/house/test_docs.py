@@ -1,0 +1,155 @@
+"""The documentation holds: its commands and Python run, links lead somewhere, both languages have the same pages."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import pytest
+
+from bertie.cli import bertie
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ENGLISH_ONLY = {"log.md", "dependencies.md"}
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+FENCE = re.compile(r"^```(\w+)?[ ]?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELLS, LANGUAGES = {"bash"}, {"bash", "python", "text", "toml", "json", None}
+SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str | None
+    note: str
+    text: str
+
+    @property
+    def is_run(self) -> bool:
+        return self.language in ("bash", "python") and not self.note.startswith("no-test")
+
+
+def blocks(page: Path) -> list[Block]:
+    found = FENCE.findall(page.read_text(encoding="utf-8"))
+    return [Block(language or None, note.strip(), text) for language, note, text in found]
+
+
+def name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def twin(page: Path) -> Path | None:
+    """The English page of a Chinese one."""
+    if page.parent.name == "zh":
+        return DOCS / "en" / page.name
+    return ROOT / page.name.replace(".zh-CN", "") if ".zh-CN" in page.name else None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_examples_run(page: Path, tmp_path: Path, example_folder: Path) -> None:
+    """All blocks of a page, one after the other, in one folder that holds `my-bert` and `my-text`."""
+    examples = [block for block in blocks(page) if block.is_run]
+    english = twin(page)
+    if english and examples == [block for block in blocks(english) if block.is_run]:
+        examples = []  # they ran with the English page
+    for entry in example_folder.iterdir():
+        (tmp_path / entry.name).symlink_to(entry)
+    for block in examples:
+        command = (
+            ["bash", "-euo", "pipefail", "-c"] if block.language == "bash" else [sys.executable, "-W", "error", "-c"]
+        )
+        done = subprocess.run(
+            [*command, block.text],
+            cwd=tmp_path,
+            env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"{block.text}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_blocks_are_marked_and_parse(page: Path) -> None:
+    for block in blocks(page):
+        assert block.language in LANGUAGES, f"{block.language}: one of {LANGUAGES}"
+        if block.note.startswith("no-test"):
+            assert re.fullmatch(r"no-test: .{4,}", block.note), "a block that is not run says why"
+        if block.language in SHELLS:
+            subprocess.run(["bash", "-n", "-c", block.text], check=True)
+            for command in commands(block.text):
+                check_flags(command)
+        if block.language == "python":
+            compile(block.text, name(page), "exec")
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The `bertie ...` commands of a shell text, cut at pipes, redirections and the like."""
+    for line in text.replace("\\\n", " ").splitlines():
+        words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
+        if words and words[0] == "bertie":
+            lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+            lexer.whitespace_split = True
+            parts = list(lexer)
+            ends = [index for index, word in enumerate(parts) if set(word) <= set("|<>&;()")]
+            yield parts[1 : ends[0]] if ends else parts[1:]
+
+
+def check_flags(words: list[str]) -> None:
+    if not words or words[0].startswith("-"):
+        return
+    command = bertie.commands.get(words[0])
+    assert command, f"the documentation names a command that does not exist: bertie {words[0]}"
+    options = {
+        option for parameter in command.params if isinstance(parameter, click.Option) for option in parameter.opts
+    }
+    for word in words[1:]:
+        if re.match(r"--[a-z]", word):
+            assert word.split("=")[0] in options | {"--help"}, f"bertie {words[0]} has no {word}"
+
+
+def test_both_languages_have_the_same_pages() -> None:
+    english = {page.relative_to(DOCS / "en").as_posix() for page in (DOCS / "en").rglob("*.md")} - ENGLISH_ONLY
+    chinese = {page.relative_to(DOCS / "zh").as_posix() for page in (DOCS / "zh").rglob("*.md")}
+    assert english == chinese
+    assert (ROOT / "README.zh-CN.md").exists()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if twin(page)], ids=name)
+def test_both_languages_show_the_same_headings_and_examples(page: Path) -> None:
+    english = twin(page)
+    assert english
+    for pattern in (r"^#+ ", r"^```\w*"):
+        count = [len(re.findall(pattern, p.read_text(encoding="utf-8"), re.MULTILINE)) for p in (page, english)]
+        assert count[0] == count[1], f"{pattern} stands {count[0]} times in {name(page)}, {count[1]} in {name(english)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+def test_every_dependency_has_its_reason() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
+    text = (DOCS / "en" / "dependencies.md").read_text()
+    names = [re.match(r"[\w-]+", one) for one in wanted if not one.startswith("bertie[")]
+    assert [match[0] for match in names if match and f"`{match[0]}`" not in text] == []
+
+
+def test_no_path_of_a_machine_stands_in_the_project() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )
+    texts = {path: (ROOT / path).read_bytes() for path in listed if path and (ROOT / path).is_file()}
+    home = re.compile(rb"(?<![\w.])/(?:work|root|home/\w+)/\w")
+    assert [path for path, data in texts.items() if home.search(data)] == []
