@@ -1,0 +1,230 @@
+"""hidden -> logits: the heads as each family has them, pooling, and the whole model with its initial values."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertie.model.config import ModelConfig
+from bertie.model.encoder import Batch, Encoder
+
+# Heads whose number of outputs is given by what they are; the others ("class", "tag") are told their classes.
+NUM_OUTPUTS = {"masked": 0, "pooler": 0, "pair": 2, "span": 2, "choice": 1}
+HEADS = (*NUM_OUTPUTS, "class", "tag")
+
+
+class Model(nn.Module):
+    """An encoder and its heads. `heads` says which: {"masked": 0, "pair": 0, "class": 3}, the number being that of the
+    classes for "class" and "tag" and 0 for the rest. Born without values (on the meta device): `initialise` draws them,
+    `load_state_dict(state, assign=True)` takes them."""
+
+    def __init__(self, config: ModelConfig, heads: Mapping[str, int], attention: str = "sdpa") -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = Encoder(config, attention)
+        self.shapes = {name: head_shape(config, name, num_classes) for name, num_classes in heads.items()}
+        with torch.device("meta"):
+            modules = {name: _build(config, shape) for name, shape in self.shapes.items()}
+            if any(shape.reads == "pooler" for shape in self.shapes.values()) and "pooler" not in modules:
+                modules = {"pooler": Pooler(config), **modules}
+        self.heads = nn.ModuleDict(modules)
+
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        """The hidden states ("hidden", N D) and each head's logits under its name: "masked" (M V) where the batch names
+        positions, "pair" and "class" (S C), "choice" (S), "tag" (N C), "span" (N 2), "pooler" (S D)."""
+        hidden_ND = self.encoder(batch)
+        outputs = {"hidden": hidden_ND}
+        if "pooler" in self.heads:
+            outputs["pooler"] = self.heads["pooler"](pool(hidden_ND, batch.starts_S, "cls"))
+        if "masked" in self.heads and batch.masked_M is not None:
+            words_VE = self.encoder.embeddings.words.weight
+            outputs["masked"] = self.heads["masked"](hidden_ND[batch.masked_M], words_VE)
+        for name, shape in self.shapes.items():
+            if name in ("masked", "pooler"):
+                continue
+            if shape.reads == "tokens":
+                read = hidden_ND
+            elif shape.reads == "pooler":
+                read = outputs["pooler"]
+            else:
+                read = pool(hidden_ND, batch.starts_S, shape.reads)
+            logits = self.heads[name](read)
+            outputs[name] = logits.squeeze(-1) if name == "choice" else logits
+        return outputs
+
+
+@dataclass(frozen=True)
+class HeadShape:
+    """How a family builds a head."""
+
+    name: str
+    num_outputs: int
+    reads: Literal["tokens", "pooler", "cls", "mean"]
+    dense: Literal["none", "tanh", "normed"]  # what stands before the scores
+    dropout: float
+
+
+def head_shape(config: ModelConfig, name: str, num_classes: int) -> HeadShape:
+    """How the config's family builds the named head; ValueError for a head or number of classes there cannot be."""
+    if name not in HEADS:
+        raise ValueError(f"head {name!r} does not exist; allowed: {', '.join(HEADS)}.")
+    if (num_classes < 1) == (name not in NUM_OUTPUTS):
+        allowed = "0, since its size is given" if name in NUM_OUTPUTS else "at least 1"
+        raise ValueError(f"head {name!r} is given {num_classes} classes; allowed: {allowed}.")
+    num_outputs = NUM_OUTPUTS.get(name, num_classes)
+    dropout = config.dropout if config.classifier_dropout is None else config.classifier_dropout
+    if name == "pair":
+        return HeadShape(name, 2, "pooler", "none", dropout if config.family == "albert" else 0.0)
+    is_token_wise = name in ("tag", "span")
+    if config.family == "modernbert":
+        reads = "tokens" if is_token_wise else config.classifier_pooling
+        return HeadShape(name, num_outputs, reads, "normed", dropout)
+    if config.family == "roberta" and name == "class":
+        return HeadShape(name, num_outputs, "cls", "tanh", dropout)
+    if name == "span":
+        dropout = 0.0  # run_squad.py has none
+    return HeadShape(name, num_outputs, "tokens" if is_token_wise else "pooler", "none", dropout)
+
+
+def _build(config: ModelConfig, shape: HeadShape) -> nn.Module:
+    if shape.name == "masked":
+        return MaskedWords(config)
+    return Pooler(config) if shape.name == "pooler" else Scores(config, shape)
+
+
+class Pooler(nn.Module):
+    """first_SD -> pooled_SD: BERT's dense layer with tanh over each sequence's first token."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.width, config.width)
+
+    def forward(self, first_SD: Tensor) -> Tensor:
+        return torch.tanh(self.dense(first_SD))
+
+
+class MaskedWords(nn.Module):
+    """hidden_MD -> logits_MV, by the word table itself and a bias for each word."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.approximate = "tanh" if config.head_activation == "gelu_tanh" else "none"
+        self.dense = nn.Linear(config.width, config.table_width, bias=config.head_bias)
+        self.norm = nn.LayerNorm(config.table_width, eps=config.norm_eps, bias=config.norm_bias)
+        self.bias = nn.Parameter(torch.empty(config.vocabulary_size)) if config.decoder_bias else None
+
+    def forward(self, hidden_MD: Tensor, words_VE: Tensor) -> Tensor:
+        return functional.linear(self.transform(hidden_MD), words_VE, self.bias)
+
+    def transform(self, hidden_MD: Tensor) -> Tensor:
+        """What is compared with each word (M, E)."""
+        transformed_ME: Tensor = self.norm(functional.gelu(self.dense(hidden_MD), approximate=self.approximate))
+        return transformed_ME
+
+
+class Scores(nn.Module):
+    """... D -> ... C, with what the family puts before the scores."""
+
+    def __init__(self, config: ModelConfig, shape: HeadShape) -> None:
+        super().__init__()
+        self.kind = shape.dense
+        self.dropout = nn.Dropout(shape.dropout)
+        if self.kind != "none":
+            self.dense = nn.Linear(config.width, config.width, bias=config.head_bias)
+        if self.kind == "normed":
+            self.norm = nn.LayerNorm(config.width, eps=config.norm_eps, bias=config.norm_bias)
+        self.scores = nn.Linear(config.width, shape.num_outputs)
+
+    def forward(self, read_D: Tensor) -> Tensor:
+        if self.kind == "tanh":
+            read_D = torch.tanh(self.dense(self.dropout(read_D)))
+        elif self.kind == "normed":
+            read_D = self.norm(functional.gelu(self.dense(read_D)))
+        logits_C: Tensor = self.scores(self.dropout(read_D))
+        return logits_C
+
+
+def initialise(model: Model, generator: torch.Generator) -> Model:
+    """The same model with its initial values, on the generator's device: weights from a normal distribution cut at two
+    standard deviations, biases 0, norms 1."""
+    model.to_empty(device=generator.device)
+    config = model.config
+    for module_name, module in model.named_modules():
+        std = config.initial_std
+        if config.scaled_initial and module_name.startswith("encoder.layers.") and module_name.endswith(".output"):
+            std /= (2 * config.num_layers) ** 0.5
+        for name, parameter in module.named_parameters(recurse=False):
+            if name == "bias":
+                nn.init.zeros_(parameter)
+            elif isinstance(module, nn.LayerNorm):
+                nn.init.ones_(parameter)
+            else:
+                nn.init.trunc_normal_(parameter, std=std, a=-2 * std, b=2 * std, generator=generator)
+    return model
+
+
+def pool(hidden_ND: Tensor, starts_S: Tensor, mode: str) -> Tensor:
+    """One vector for each sequence (S, D), by the modes and names of sentence-transformers."""
+    if mode not in POOLINGS:
+        raise ValueError(f"pooling mode {mode!r} does not exist; allowed: {', '.join(POOLINGS)}.")
+    return POOLINGS[mode](hidden_ND, starts_S)
+
+
+def sequence_of_tokens(starts_S: Tensor, num_tokens: int) -> Tensor:
+    """The number of the sequence that each token belongs to (N)."""
+    tokens_N = torch.arange(num_tokens, device=starts_S.device, dtype=starts_S.dtype)
+    return torch.searchsorted(starts_S[1:].contiguous(), tokens_N, right=True)
+
+
+def _first(hidden_ND: Tensor, starts_S: Tensor) -> Tensor:
+    return hidden_ND[starts_S[:-1].clamp(max=len(hidden_ND) - 1)]  # a sequence that is not used starts at N
+
+
+def _last(hidden_ND: Tensor, starts_S: Tensor) -> Tensor:
+    return hidden_ND[starts_S[1:] - 1]
+
+
+def _weighted_sum(hidden_ND: Tensor, starts_S: Tensor, weights_N: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum of each sequence's weighted hidden states (S, D), and of its weights (S, 1), at least 1."""
+    sequence_N = sequence_of_tokens(starts_S, len(hidden_ND))
+    num_sequences = len(starts_S) - 1
+    sums_SD = hidden_ND.new_zeros(num_sequences, hidden_ND.shape[1])
+    sums_SD = sums_SD.index_add(0, sequence_N, hidden_ND * weights_N[:, None])
+    totals_S = weights_N.new_zeros(num_sequences).index_add(0, sequence_N, weights_N)
+    return sums_SD, totals_S[:, None].clamp(min=1)
+
+
+def _mean(hidden_ND: Tensor, starts_S: Tensor) -> Tensor:
+    sums_SD, totals_S1 = _weighted_sum(hidden_ND, starts_S, torch.ones_like(hidden_ND[:, 0]))
+    return sums_SD / totals_S1
+
+
+def _mean_sqrt_length(hidden_ND: Tensor, starts_S: Tensor) -> Tensor:
+    sums_SD, totals_S1 = _weighted_sum(hidden_ND, starts_S, torch.ones_like(hidden_ND[:, 0]))
+    return sums_SD / totals_S1.sqrt()
+
+
+def _mean_by_position(hidden_ND: Tensor, starts_S: Tensor) -> Tensor:
+    tokens_N = torch.arange(len(hidden_ND), device=hidden_ND.device)
+    weights_N = tokens_N - starts_S[sequence_of_tokens(starts_S, len(hidden_ND))] + 1
+    sums_SD, totals_S1 = _weighted_sum(hidden_ND, starts_S, weights_N.to(hidden_ND.dtype))
+    return sums_SD / totals_S1
+
+
+def _max(hidden_ND: Tensor, starts_S: Tensor) -> Tensor:
+    sequence_ND = sequence_of_tokens(starts_S, len(hidden_ND))[:, None].expand_as(hidden_ND)
+    lowest_SD = hidden_ND.new_full((len(starts_S) - 1, hidden_ND.shape[1]), torch.finfo(hidden_ND.dtype).min)
+    return lowest_SD.scatter_reduce(0, sequence_ND, hidden_ND, "amax")
+
+
+POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cls": _first,
+    "lasttoken": _last,
+    "max": _max,
+    "mean": _mean,
+    "mean_sqrt_len_tokens": _mean_sqrt_length,
+    "weightedmean": _mean_by_position,
+}
