@@ -231,6 +231,7 @@ def _modernbert(num_layers: int, width: int, inner_width: int) -> ModelConfig:
         rotary_base=160_000.0,
         dropout=0.0,
         attention_dropout=0.0,
+        classifier_pooling="mean",
         norm_eps=1e-5,
         scaled_initial=True,
         attention_bias=False,

@@ -28,20 +28,21 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        masked_M, labels_M, pair_S = (
-            None if value is None else value.to(device, non_blocking=True)
-            for value in (self.masked_M, self.labels_M, self.pair_S)
-        )
         return Batch(
-            ids_N=self.ids_N.to(device, non_blocking=True),
-            segments_N=self.segments_N.to(device, non_blocking=True),
-            positions_N=self.positions_N.to(device, non_blocking=True),
-            starts_S=self.starts_S.to(device, non_blocking=True),
+            ids_N=_moved(self.ids_N, device),
+            segments_N=_moved(self.segments_N, device),
+            positions_N=_moved(self.positions_N, device),
+            starts_S=_moved(self.starts_S, device),
             max_length=self.max_length,
-            masked_M=masked_M,
-            labels_M=labels_M,
-            pair_S=pair_S,
+            masked_M=None if self.masked_M is None else _moved(self.masked_M, device),
+            labels_M=None if self.labels_M is None else _moved(self.labels_M, device),
+            pair_S=None if self.pair_S is None else _moved(self.pair_S, device),
         )
+
+
+def _moved(tensor: Tensor, device: torch.device | str) -> Tensor:
+    # Only a copy from pinned memory may go on in the background: one to the CPU would be read too early.
+    return tensor.to(device, non_blocking=tensor.is_pinned())
 
 
 def pack(
@@ -157,7 +158,7 @@ class Embeddings(nn.Module):
             self.projection = nn.Linear(width, config.width)
 
     def forward(self, batch: Batch) -> Tensor:
-        hidden_NE = self.words(batch.ids_N)
+        hidden_NE: Tensor = self.words(batch.ids_N)
         if self.config.num_segments == 1:  # RoBERTa: what it is given as segments has no meaning to it
             hidden_NE = hidden_NE + self.segments.weight[0]
         elif self.config.num_segments:
@@ -167,7 +168,8 @@ class Embeddings(nn.Module):
         elif self.config.positions == "sinusoidal":
             hidden_NE = hidden_NE + _sinusoids(batch.positions_N, self.config.table_width).to(hidden_NE.dtype)
         hidden_NE = self.dropout(self.norm(hidden_NE))
-        return hidden_NE if self.config.embedding_width is None else self.projection(hidden_NE)
+        hidden_ND: Tensor = hidden_NE if self.config.embedding_width is None else self.projection(hidden_NE)
+        return hidden_ND
 
 
 class Layer(nn.Module):
@@ -185,9 +187,11 @@ class Layer(nn.Module):
     def forward(self, hidden_ND: Tensor, context: Context) -> Tensor:
         if self.is_norm_before:
             hidden_ND = hidden_ND + self.attention(self.attention_norm(hidden_ND), context)
-            return hidden_ND + self.feed_forward(self.feed_forward_norm(hidden_ND))
-        hidden_ND = self.attention_norm(hidden_ND + self.attention(hidden_ND, context))
-        return self.feed_forward_norm(hidden_ND + self.feed_forward(hidden_ND))
+            hidden_ND = hidden_ND + self.feed_forward(self.feed_forward_norm(hidden_ND))
+        else:
+            hidden_ND = self.attention_norm(hidden_ND + self.attention(hidden_ND, context))
+            hidden_ND = self.feed_forward_norm(hidden_ND + self.feed_forward(hidden_ND))
+        return hidden_ND
 
 
 class SelfAttention(nn.Module):
@@ -206,7 +210,8 @@ class SelfAttention(nn.Module):
             q_NHK, k_NHK = _rotate(q_NHK, context.rotation_NK), _rotate(k_NHK, context.rotation_NK)
         batch = context.batch
         out_NHK = context.attend(q_NHK, k_NHK, v_NHK, batch.starts_S, batch.max_length, context.pattern)
-        return self.dropout(self.output(out_NHK.flatten(1)))
+        gathered_ND: Tensor = self.dropout(self.output(out_NHK.flatten(1)))
+        return gathered_ND
 
 
 class FeedForward(nn.Module):
@@ -222,11 +227,13 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, hidden_ND: Tensor) -> Tensor:
-        inner_NF = self.inner(hidden_ND)
         if self.is_gated:  # rows of `inner`: what passes through gelu, then the gate; dropout is before the output
-            inner_NF, gate_NF = inner_NF.chunk(2, -1)
-            return self.output(self.dropout(functional.gelu(inner_NF) * gate_NF))
-        return self.dropout(self.output(functional.gelu(inner_NF, approximate=self.approximate)))
+            inner_NF, gate_NF = self.inner(hidden_ND).chunk(2, -1)
+            out_ND: Tensor = self.output(self.dropout(functional.gelu(inner_NF) * gate_NF))
+        else:
+            inner_NF = functional.gelu(self.inner(hidden_ND), approximate=self.approximate)
+            out_ND = self.dropout(self.output(inner_NF))
+        return out_ND
 
 
 def _norm(config: ModelConfig, width: int) -> nn.LayerNorm:

@@ -76,6 +76,8 @@ def head_shape(config: ModelConfig, name: str, num_classes: int) -> HeadShape:
         raise ValueError(f"head {name!r} is given {num_classes} classes; allowed: {allowed}.")
     num_outputs = NUM_OUTPUTS.get(name, num_classes)
     dropout = config.dropout if config.classifier_dropout is None else config.classifier_dropout
+    if name in ("masked", "pooler"):
+        return HeadShape(name, 0, "tokens" if name == "masked" else "cls", "none", 0.0)
     if name == "pair":
         return HeadShape(name, 2, "pooler", "none", dropout if config.family == "albert" else 0.0)
     is_token_wise = name in ("tag", "span")
