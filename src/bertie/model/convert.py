@@ -1,0 +1,158 @@
+"""From one kind of folder to another: Google's TF checkpoints, Hugging Face's folders, sealed ones."""
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+
+from bertie.model.config import ModelConfig
+from bertie.model.folder import CONFIG, SEAL, as_dtype, fill, load, num_classes, read_labels, save
+from bertie.model.heads import Model
+from bertie.model.hf_config import config_from_hf
+from bertie.model.names import from_tf, heads_from_tf, to_tf
+from bertie.model.tf_checkpoint import find_checkpoint, list_tensors, read_tensor, write_checkpoint
+from bertie.model.weights import read_json
+from bertie.sealed import replacing_folder
+
+GOOGLE_CONFIGS, CHECKPOINT = ("bert_config.json", "albert_config.json"), "bert_model.ckpt"
+VOCABULARY = "vocab.txt"
+VOCABULARIES = {VOCABULARY, "spiece.model"}
+# A key of ours in Google's file, which has one name for both forms of gelu; Google's code passes over it.
+TANH_KEY = "gelu_is_tanh"
+# What training leaves in a checkpoint beside the model.
+SLOTS = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", "global_step")
+CARRIED_SUFFIXES = (".txt", ".json", ".md", ".model", ".jinja")
+CARRIED_NAMES = ("LICENSE", "NOTICE")
+
+logger = logging.getLogger(__name__)
+
+
+def convert(
+    source: Path,
+    target: Path,
+    to: str,
+    allow_pickle: bool = False,
+    tokenizer_files: Mapping[str, bytes] | None = None,
+) -> None:
+    """The new folder `target` holds the model of `source`: for "hf" in Hugging Face's layout and sealed, for "tf" as
+    Google's code has it. Its texts go along, `tokenizer_files` in place of those of the same name."""
+    if to not in ("hf", "tf"):
+        raise ValueError(f"a folder is converted to hf or to tf, not to {to!r}.")
+    if target.exists():
+        raise ValueError(f"{target} exists: give the name of a new folder.")
+    if not source.is_dir():
+        raise ValueError(f"{source} is {'a file: unpack it' if source.exists() else 'not there'}: a model is a folder.")
+    is_google = not (source / CONFIG).exists()
+    if is_google and to == "tf":
+        raise ValueError(f"{source} has no {CONFIG}, so it is not in Hugging Face's layout, which is what becomes tf.")
+    files = {**_texts_beside(source), **(tokenizer_files or {})}
+    if is_google:
+        model = read_google(source)
+        save(target, model, {**_tokenizer_settings(files, model.config), **files})
+    elif to == "hf":
+        model = load(source, dtype=None, allow_pickle=allow_pickle)
+        save(target, model, files, read_labels(source, model))
+    else:
+        write_google(target, load(source, allow_pickle=allow_pickle), files)
+
+
+def read_google(folder: Path) -> Model:
+    """The model in a folder as Google released them: a TF checkpoint and the JSON of its shape."""
+    checkpoint = find_checkpoint(folder)
+    stored = list_tensors(checkpoint)
+    kept = {name: one for name, one in stored.items() if not name.endswith(SLOTS)}
+    if len(kept) < len(stored):
+        logger.info("%s: %d tensors of the optimizer left out.", checkpoint, len(stored) - len(kept))
+    config = _read_google_config(folder)
+    tensors = as_dtype({name: read_tensor(one) for name, one in kept.items()}, torch.float32, checkpoint)
+    try:
+        heads = heads_from_tf(config, {name: one.shape for name, one in kept.items()})
+        state = from_tf(config, heads, tensors)
+    except ValueError as error:
+        raise ValueError(f"{checkpoint}: {error}") from error
+    model = Model(config, heads)
+    fill(model, state, None, checkpoint)
+    return model.eval()
+
+
+def write_google(folder: Path, model: Model, files: Mapping[str, bytes]) -> None:
+    """A folder that Google's code and TensorFlow open; of the files, those of the vocabulary go along."""
+    tensors = to_tf(model.config, num_classes(model), model.state_dict())
+    with replacing_folder(folder) as new:
+        for name in files.keys() & VOCABULARIES:
+            (new / name).write_bytes(files[name])
+        (new / GOOGLE_CONFIGS[0]).write_text(json.dumps(_google_config(model.config), indent=2) + "\n", "utf-8")
+        write_checkpoint(new / CHECKPOINT, tensors)
+
+
+def _read_google_config(folder: Path) -> ModelConfig:
+    found = [folder / name for name in GOOGLE_CONFIGS if (folder / name).exists()]
+    if not found:
+        raise ValueError(f"{folder} has neither {CONFIG} (Hugging Face's layout) nor {GOOGLE_CONFIGS[0]} (Google's).")
+    values = read_json(found[0])
+    # "gelu" is the erf form in the code BERT was released with, the tanh form in ALBERT's and in ours that say so.
+    if values.get("hidden_act") == "gelu" and (TANH_KEY in values or "num_hidden_groups" in values):
+        values["hidden_act"] = "gelu_new"
+    values.pop(TANH_KEY, None)
+    try:
+        return config_from_hf(values)
+    except ValueError as error:
+        raise ValueError(f"{found[0]}: {str(error).removeprefix('config.json: ')}") from error
+
+
+def _google_config(config: ModelConfig) -> dict[str, object]:
+    """The shape in the keys of Google's modeling.py."""
+    values: dict[str, object] = {
+        "vocab_size": config.vocabulary_size,
+        "hidden_size": config.width,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "intermediate_size": config.inner_width,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": config.attention_dropout,
+        "max_position_embeddings": config.max_positions,
+        "type_vocab_size": config.num_segments,
+        "initializer_range": config.initial_std,
+    }
+    if config.embedding_width is not None:
+        values["embedding_size"] = config.embedding_width
+    if config.family == "albert":
+        return values | {"num_hidden_groups": 1, "inner_group_num": 1}
+    return values | ({TANH_KEY: True} if config.feed_forward == "gelu_tanh" else {})
+
+
+def _texts_beside(folder: Path) -> dict[str, bytes]:
+    """What stands beside the model in its folder: the tokenizer's files, settings, words about it."""
+    carried, left = {}, []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        name = path.relative_to(folder).as_posix()
+        is_model = name in (CONFIG, SEAL, *GOOGLE_CONFIGS) or ".ckpt" in name or name.endswith(".index.json")
+        is_weights = path.parent == folder and path.suffix in (".safetensors", ".bin")
+        if is_model or is_weights or name.startswith("."):
+            continue
+        if path.suffix in CARRIED_SUFFIXES or path.name in CARRIED_NAMES:
+            carried[name] = path.read_bytes()
+        else:
+            left.append(name)
+    if left:
+        logger.info("%s: left out %s.", folder, ", ".join(left))
+    return carried
+
+
+def _tokenizer_settings(files: Mapping[str, bytes], config: ModelConfig) -> dict[str, bytes]:
+    """What Google leaves to its command line and transformers reads from a file: cased or not."""
+    if VOCABULARY not in files:
+        return {}
+    entries = files[VOCABULARY].decode("utf-8", "replace").split()
+    # An uncased vocabulary has no capitals but in [CLS] and the like, since no text brings any.
+    is_cased = any(entry != entry.lower() and not entry.startswith("[") for entry in entries)
+    logger.info("%s is taken to be %s.", VOCABULARY, "cased" if is_cased else "uncased: no entry has a capital")
+    settings = {
+        "do_lower_case": not is_cased,
+        "model_max_length": config.max_positions,
+        "tokenizer_class": "BertTokenizer",
+    }
+    return {"tokenizer_config.json": (json.dumps(settings, indent=2) + "\n").encode()}
