@@ -1,0 +1,41 @@
+"""What the documentation's examples find in their folder, made once: a tiny model `my-bert` and some text `my-text`."""
+
+import string
+from collections import Counter
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import pytest
+
+TOPICS = sorted(topics, key=lambda name: len(topics[name]))[-8:]
+
+
+@pytest.fixture(scope="session")
+def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("examples")
+    (folder / "my-text").mkdir()
+    for topic in TOPICS:
+        (folder / "my-text" / f"{topic}.txt").write_text(topics[topic], encoding="utf-8")
+    make_model(folder / "my-bert")
+    return folder
+
+
+def make_model(folder: Path) -> None:
+    """A BERT that knows nothing, with a vocabulary of characters and the most frequent words of the text."""
+    import torch
+
+    from bertie.model.config import ModelConfig
+    from bertie.model.folder import build, save
+    from bertie.text.wordpiece import Tokenizer
+
+    words = Counter(word for topic in TOPICS for word in topics[topic].lower().split() if word.isalpha())
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    characters = [*string.ascii_lowercase, *string.digits, *string.punctuation, "漢", "字", "ß"]
+    pieces = [*characters, *(f"##{one}" for one in characters), *(word for word, _ in words.most_common(800))]
+    vocabulary = list(dict.fromkeys([*specials, *pieces]))
+    scratch = folder.with_name("vocabulary")
+    scratch.mkdir()
+    (scratch / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+    config = ModelConfig(vocabulary_size=len(vocabulary), num_layers=2, width=32, num_heads=2, inner_width=64)
+    model = build(config, {"masked": 0, "pair": 0}, torch.Generator().manual_seed(0))
+    save(folder, model, Tokenizer.load(scratch, cased=False).files())
