@@ -19,6 +19,7 @@ from bertie.sealed import replacing_folder, seal, unseal
 
 CONFIG, SEAL = "config.json", "bertie.json"
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
+FRACTIONS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
 logger = logging.getLogger(__name__)
 
@@ -115,19 +116,19 @@ def num_classes(model: Model) -> dict[str, int]:
 
 def as_dtype(tensors: Mapping[str, Tensor], dtype: torch.dtype | None, where: Path) -> dict[str, Tensor]:
     """The tensors with all fractions in one type: `dtype`, or when that is None the one they have, or float32."""
-    stored = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
+    stored = {tensor.dtype for tensor in tensors.values()} & FRACTIONS
     wanted = dtype or (next(iter(stored)) if len(stored) == 1 else torch.float32)
     if stored - {wanted}:
         names = ", ".join(sorted(str(one).removeprefix("torch.") for one in stored - {wanted}))
         logger.info("%s: %s converted to %s.", where, names, str(wanted).removeprefix("torch."))
-    return {name: one.to(wanted) if one.is_floating_point() else one for name, one in tensors.items()}
+    return {name: one.to(wanted) if one.dtype in FRACTIONS else one for name, one in tensors.items()}
 
 
 def fill(model: Model, state: Mapping[str, Tensor], generator: torch.Generator | None, where: Path) -> None:
     """Give the model the values of the state, and its heads that are not in the state new ones from the generator."""
     for name, tensor in state.items():
-        if not tensor.is_floating_point():
-            raise ValueError(f"{where}: {name} has type {tensor.dtype}; a model that was quantised is not read.")
+        if tensor.dtype not in FRACTIONS:
+            raise ValueError(f"{where}: {name} has type {tensor.dtype}; a quantised model is not read.")
     shapes = {name: tensor.shape for name, tensor in state.items()}
     wanted = {name: tensor.shape for name, tensor in model.state_dict().items()}
     new = sorted({_head_of(name) for name, shape in wanted.items() if shapes.get(name) != shape})
