@@ -130,7 +130,7 @@ def _texts_beside(folder: Path) -> dict[str, bytes]:
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
         is_model = name in (CONFIG, SEAL, *GOOGLE_CONFIGS) or ".ckpt" in name or name.endswith(".index.json")
-        is_weights = path.parent == folder and path.suffix in (".safetensors", ".bin")
+        is_weights = name.startswith(("model", "pytorch_model")) and path.suffix in (".safetensors", ".bin")
         if is_model or is_weights or name.startswith("."):
             continue
         if path.suffix in CARRIED_SUFFIXES or path.name in CARRIED_NAMES:
