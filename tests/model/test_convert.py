@@ -1,6 +1,7 @@
 import json
 import logging
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from bertie.model.encoder import pack
 from bertie.model.folder import Labels, build, load, num_classes, read_labels, save
 from bertie.model.heads import Model
 from bertie.model.tf_checkpoint import list_tensors, read_tensor, write_checkpoint
+from bertie.text.wordpiece import Tokenizer
 
 GOOGLE = Path(__file__).parent / "tf_fixture" / "bert"  # made by TensorFlow
 BERT = ModelConfig(vocabulary_size=12, num_layers=2, width=16, num_heads=2, inner_width=24, max_positions=16)
@@ -21,6 +23,10 @@ ALBERT = replace(
     BERT, family="albert", embedding_width=8, shared_layers=True, classifier_dropout=0.1, feed_forward="gelu_tanh"
 )
 NARROW = replace(BERT, family="bertie", embedding_width=8)
+
+
+def tokenizer_files(folder: Path, cased: bool) -> Mapping[str, bytes]:
+    return Tokenizer.load(folder, cased=cased).files()
 
 
 def make(config: ModelConfig, heads: dict[str, int]) -> Model:
@@ -42,7 +48,7 @@ def names_of(folder: Path) -> list[str]:
 
 def test_a_checkpoint_of_tensorflow_opens_in_transformers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "bertie"):
-        convert(GOOGLE, tmp_path / "hf", "hf")
+        convert(GOOGLE, tmp_path / "hf", "hf", tokenizer_files)
     assert "7 tensors of the optimizer left out" in caplog.text
     assert "taken to be uncased" in caplog.text
     model = load(tmp_path / "hf")
@@ -59,8 +65,8 @@ def test_a_checkpoint_of_tensorflow_opens_in_transformers(tmp_path: Path, caplog
 
 
 def test_what_goes_to_tf_is_what_tensorflow_wrote(tmp_path: Path) -> None:
-    convert(GOOGLE, tmp_path / "hf", "hf")
-    convert(tmp_path / "hf", tmp_path / "tf", "tf")
+    convert(GOOGLE, tmp_path / "hf", "hf", tokenizer_files)
+    convert(tmp_path / "hf", tmp_path / "tf", "tf", tokenizer_files)
     assert json.loads((tmp_path / "tf" / "bert_config.json").read_text()) == json.loads(
         (GOOGLE / "bert_config.json").read_text()
     )
@@ -87,21 +93,21 @@ def test_what_goes_to_tf_is_what_tensorflow_wrote(tmp_path: Path) -> None:
 def test_there_and_back_through_tf(tmp_path: Path, config: ModelConfig, heads: dict[str, int]) -> None:
     model = make(config, heads)
     save(tmp_path / "hf", model, {"vocab.txt": (GOOGLE / "vocab.txt").read_bytes()})
-    convert(tmp_path / "hf", tmp_path / "tf", "tf")
-    convert(tmp_path / "tf", tmp_path / "again", "hf")
+    convert(tmp_path / "hf", tmp_path / "tf", "tf", tokenizer_files)
+    convert(tmp_path / "tf", tmp_path / "again", "hf", tokenizer_files)
     assert_same(load(tmp_path / "again"), model)
 
 
 def test_float64_becomes_float32(tmp_path: Path) -> None:
     model = make(NARROW, {"masked": 0})
     save(tmp_path / "hf", model, {})
-    convert(tmp_path / "hf", tmp_path / "tf", "tf")
+    convert(tmp_path / "hf", tmp_path / "tf", "tf", tokenizer_files)
     checkpoint = tmp_path / "tf" / "bert_model.ckpt"
     tensors = {name: read_tensor(stored) for name, stored in list_tensors(checkpoint).items()}
     for name in ("bert/embeddings/word_embeddings", "cls/predictions/output_bias"):
         tensors[name] = tensors[name].double()
     write_checkpoint(checkpoint, tensors)
-    convert(tmp_path / "tf", tmp_path / "again", "hf")
+    convert(tmp_path / "tf", tmp_path / "again", "hf", tokenizer_files)
     assert_same(load(tmp_path / "again"), model)
 
 
@@ -109,7 +115,7 @@ def test_a_vocabulary_with_capitals_is_cased(tmp_path: Path) -> None:
     shutil.copytree(GOOGLE, tmp_path / "tf")
     (tmp_path / "tf" / "vocab.txt").write_text((GOOGLE / "vocab.txt").read_text().replace("cat", "Cat"))
     for source, is_lower in ((GOOGLE, True), (tmp_path / "tf", False)):
-        convert(source, tmp_path / f"hf-{is_lower}", "hf")
+        convert(source, tmp_path / f"hf-{is_lower}", "hf", tokenizer_files)
         settings = json.loads((tmp_path / f"hf-{is_lower}" / "tokenizer_config.json").read_text())
         assert settings["do_lower_case"] == is_lower
 
@@ -124,12 +130,12 @@ def test_a_folder_of_transformers_is_sealed_with_its_texts(tmp_path: Path, caplo
     (source / ".cache").mkdir()
     (source / ".cache" / "notes.txt").touch()
     with caplog.at_level(logging.INFO, "bertie"):
-        convert(source, tmp_path / "sealed", "hf", tokenizer_files={"vocab.txt": b"other words"})
+        convert(source, tmp_path / "sealed", "hf", tokenizer_files)
     assert "left out training_args.bin" in caplog.text
     assert names_of(tmp_path / "sealed") == [
         *("1_Pooling/config.json", "README.md", "bertie.json", "config.json", "model.safetensors", "vocab.txt")
     ]
-    assert (tmp_path / "sealed" / "vocab.txt").read_bytes() == b"other words"
+    assert (tmp_path / "sealed" / "vocab.txt").read_bytes() == b"words"
     assert (tmp_path / "sealed" / "model.safetensors").read_bytes() == (source / "model.safetensors").read_bytes()
     caplog.clear()
     sealed = load(tmp_path / "sealed", dtype=None)
@@ -146,9 +152,9 @@ def test_a_pickle_is_converted_on_request(tmp_path: Path) -> None:
     (tmp_path / "hf" / "model.safetensors").unlink()
     torch.save(state, tmp_path / "hf" / "pytorch_model.bin")
     with pytest.raises(ValueError, match="--allow-pickle"):
-        convert(tmp_path / "hf", tmp_path / "sealed", "hf")
+        convert(tmp_path / "hf", tmp_path / "sealed", "hf", tokenizer_files)
     assert not (tmp_path / "sealed").exists()
-    convert(tmp_path / "hf", tmp_path / "sealed", "hf", allow_pickle=True)
+    convert(tmp_path / "hf", tmp_path / "sealed", "hf", tokenizer_files, allow_pickle=True)
     assert_same(load(tmp_path / "sealed"), model)
 
 
@@ -164,7 +170,7 @@ def test_a_pickle_is_converted_on_request(tmp_path: Path) -> None:
 def test_a_shape_google_has_no_code_for_is_refused(tmp_path: Path, config: ModelConfig, says: str) -> None:
     save(tmp_path / "hf", make(config, {"masked": 0}), {})
     with pytest.raises(ValueError, match=says):
-        convert(tmp_path / "hf", tmp_path / "tf", "tf")
+        convert(tmp_path / "hf", tmp_path / "tf", "tf", tokenizer_files)
     assert names_of(tmp_path / "hf") == ["bertie.json", "config.json", "model.safetensors"]
     assert [path.name for path in tmp_path.iterdir()] == ["hf"]
 
@@ -173,7 +179,7 @@ def test_modernbert_has_no_tf_layout(tmp_path: Path) -> None:
     config = replace(preset("modernbert-base"), vocabulary_size=12, num_layers=2, width=16, num_heads=2, pad_id=0)
     save(tmp_path / "hf", make(config, {"masked": 0}), {})
     with pytest.raises(ValueError, match="Google's code cannot run this shape"):
-        convert(tmp_path / "hf", tmp_path / "tf", "tf")
+        convert(tmp_path / "hf", tmp_path / "tf", "tf", tokenizer_files)
     assert [path.name for path in tmp_path.iterdir()] == ["hf"]
 
 
@@ -198,7 +204,7 @@ def test_a_folder_of_google_that_cannot_be_read_is_refused(tmp_path: Path, spoil
     shutil.copytree(GOOGLE, tmp_path / "tf")
     spoil(tmp_path / "tf")
     with pytest.raises(ValueError, match=says):
-        convert(tmp_path / "tf", tmp_path / "hf", "hf")
+        convert(tmp_path / "tf", tmp_path / "hf", "hf", tokenizer_files)
     assert [path.name for path in tmp_path.iterdir()] == ["tf"]
 
 
@@ -214,7 +220,7 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
     ):
         write_checkpoint(checkpoint, changed)
         with pytest.raises(ValueError, match=rf"bert_model\.ckpt: .*{says}"):
-            convert(tmp_path / "tf", tmp_path / "hf", "hf")
+            convert(tmp_path / "tf", tmp_path / "hf", "hf", tokenizer_files)
 
 
 def test_what_cannot_be_converted_is_refused(tmp_path: Path) -> None:
@@ -229,5 +235,5 @@ def test_what_cannot_be_converted_is_refused(tmp_path: Path) -> None:
         (tmp_path / "there", tmp_path / "new", "hf", "holds no TensorFlow checkpoint"),
     ):
         with pytest.raises(ValueError, match=says):
-            convert(source, target, to)
+            convert(source, target, to, tokenizer_files)
     assert not (tmp_path / "new").exists()

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -26,18 +26,15 @@ SLOTS = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", "global_step")
 CARRIED_SUFFIXES = (".txt", ".json", ".md", ".model", ".jinja")
 CARRIED_NAMES = ("LICENSE", "NOTICE")
 
+TokenizerFiles = Callable[[Path, bool], Mapping[str, bytes]]  # a folder, and whether its vocabulary is cased
+
 logger = logging.getLogger(__name__)
 
 
-def convert(
-    source: Path,
-    target: Path,
-    to: str,
-    allow_pickle: bool = False,
-    tokenizer_files: Mapping[str, bytes] | None = None,
-) -> None:
+def convert(source: Path, target: Path, to: str, tokenizer_files: TokenizerFiles, allow_pickle: bool = False) -> None:
     """The new folder `target` holds the model of `source`: for "hf" in Hugging Face's layout and sealed, for "tf" as
-    Google's code has it. Its texts go along, `tokenizer_files` in place of those of the same name."""
+    Google's code has it. Texts beside the model go along; where Google's vocabulary does, `tokenizer_files` is asked
+    for what Hugging Face's layout has beside it."""
     if to not in ("hf", "tf"):
         raise ValueError(f"a folder is converted to hf or to tf, not to {to!r}.")
     if target.exists():
@@ -47,10 +44,11 @@ def convert(
     is_google = not (source / CONFIG).exists()
     if is_google and to == "tf":
         raise ValueError(f"{source} has no {CONFIG}, so it is not in Hugging Face's layout, which is what becomes tf.")
-    files = {**_texts_beside(source), **(tokenizer_files or {})}
+    files = _texts_beside(source)
     if is_google:
         model = read_google(source)
-        save(target, model, {**_tokenizer_settings(files, model.config), **files})
+        cased = _is_cased(files[VOCABULARY]) if VOCABULARY in files else None
+        save(target, model, files if cased is None else {**files, **tokenizer_files(source, cased)})
     elif to == "hf":
         model = load(source, dtype=None, allow_pickle=allow_pickle)
         save(target, model, files, read_labels(source, model))
@@ -83,7 +81,8 @@ def write_google(folder: Path, model: Model, files: Mapping[str, bytes]) -> None
     with replacing_folder(folder) as new:
         for name in files.keys() & VOCABULARIES:
             (new / name).write_bytes(files[name])
-        (new / GOOGLE_CONFIGS[0]).write_text(json.dumps(_google_config(model.config), indent=2) + "\n", "utf-8")
+        name = GOOGLE_CONFIGS[model.config.family == "albert"]
+        (new / name).write_text(json.dumps(_google_config(model.config), indent=2) + "\n", "utf-8")
         write_checkpoint(new / CHECKPOINT, tensors)
 
 
@@ -129,7 +128,9 @@ def _texts_beside(folder: Path) -> dict[str, bytes]:
     carried, left = {}, []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()
-        is_model = name in (CONFIG, SEAL, *GOOGLE_CONFIGS) or ".ckpt" in name or name.endswith(".index.json")
+        is_model = (
+            name in (CONFIG, SEAL, *GOOGLE_CONFIGS, "checkpoint") or ".ckpt" in name or name.endswith(".index.json")
+        )
         is_weights = name.startswith(("model", "pytorch_model")) and path.suffix in (".safetensors", ".bin")
         if is_model or is_weights or name.startswith("."):
             continue
@@ -142,17 +143,9 @@ def _texts_beside(folder: Path) -> dict[str, bytes]:
     return carried
 
 
-def _tokenizer_settings(files: Mapping[str, bytes], config: ModelConfig) -> dict[str, bytes]:
-    """What Google leaves to its command line and transformers reads from a file: cased or not."""
-    if VOCABULARY not in files:
-        return {}
-    entries = files[VOCABULARY].decode("utf-8", "replace").split()
-    # An uncased vocabulary has no capitals but in [CLS] and the like, since no text brings any.
+def _is_cased(vocabulary: bytes) -> bool:
+    """Google leaves it to its command line; but an uncased text brings no capitals into a vocabulary."""
+    entries = vocabulary.decode("utf-8", "replace").split()
     is_cased = any(entry != entry.lower() and not entry.startswith("[") for entry in entries)
     logger.info("%s is taken to be %s.", VOCABULARY, "cased" if is_cased else "uncased: no entry has a capital")
-    settings = {
-        "do_lower_case": not is_cased,
-        "model_max_length": config.max_positions,
-        "tokenizer_class": "BertTokenizer",
-    }
-    return {"tokenizer_config.json": (json.dumps(settings, indent=2) + "\n").encode()}
+    return is_cased
