@@ -40,6 +40,12 @@ def attend_and_show(
     return torch.cat(outputs), shown
 
 
+def sequence_of_tokens(starts_S: Tensor, num_tokens: int) -> Tensor:
+    """The number of the sequence that each token belongs to (N)."""
+    tokens_N = torch.arange(num_tokens, device=starts_S.device, dtype=starts_S.dtype)
+    return torch.searchsorted(starts_S[1:].contiguous(), tokens_N, right=True)
+
+
 def _seen(length: int, pattern: Pattern, device: torch.device) -> Tensor:
     """Whether the token of each row sees that of each column."""
     positions_T = torch.arange(length, device=device)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from bertie.kernels.plain import sequence_of_tokens
 from bertie.model.config import ModelConfig
 from bertie.model.encoder import Batch, Encoder
 
@@ -173,12 +174,6 @@ def pool(hidden_ND: Tensor, starts_S: Tensor, mode: str) -> Tensor:
     if mode not in POOLINGS:
         raise ValueError(f"pooling mode {mode!r} does not exist; allowed: {', '.join(POOLINGS)}.")
     return POOLINGS[mode](hidden_ND, starts_S)
-
-
-def sequence_of_tokens(starts_S: Tensor, num_tokens: int) -> Tensor:
-    """The number of the sequence that each token belongs to (N)."""
-    tokens_N = torch.arange(num_tokens, device=starts_S.device, dtype=starts_S.dtype)
-    return torch.searchsorted(starts_S[1:].contiguous(), tokens_N, right=True)
 
 
 def _first(hidden_ND: Tensor, starts_S: Tensor) -> Tensor:
