@@ -1,4 +1,5 @@
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -213,7 +214,8 @@ def test_clipping_is_googles(model):
     after = torch.cat([p.grad.flatten() for p in model.parameters()])
     assert norm.item() == pytest.approx(before.norm().item())
     torch.testing.assert_close(after, before / before.norm(), rtol=1e-5, atol=0)
-    clip_gradients(optimizers, limit=2.0)  # now the norm is 1: nothing may change, to the bit
+    for limit in (2.0, math.inf):  # now the norm is 1: nothing may change, to the bit
+        assert clip_gradients(optimizers, limit).item() == pytest.approx(1.0)
     assert torch.equal(torch.cat([p.grad.flatten() for p in model.parameters()]), after)
 
 

@@ -4,6 +4,7 @@ Each optimizer here leaves weights and state as they are, to the bit, when the t
 its fused optimizers read too) is 1: a step is skipped where that is decided, on the device, and no host waits for it.
 """
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -62,13 +63,18 @@ def skip_where(optimizers: Iterable[Optimizer], skip: Tensor) -> None:
         optimizer.found_inf = skip  # type: ignore[attr-defined]  # where torch's own GradScaler puts it
 
 
+def trained(optimizers: Iterable[Optimizer]) -> list[nn.Parameter]:
+    """All parameters of the optimizers."""
+    return [parameter for optimizer in optimizers for group in optimizer.param_groups for parameter in group["params"]]
+
+
 def clip_gradients(optimizers: Iterable[Optimizer], limit: float) -> Tensor:
     """The norm of all gradients together; where it is above the limit they are scaled down to it, as Google's are."""
-    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
-    parameters = [parameter for group in groups for parameter in group["params"] if parameter.grad is not None]
-    gradients = [part(parameter.grad) for parameter in parameters]
+    parameters = [parameter for parameter in trained(optimizers) if parameter.grad is not None]
+    gradients = _gradients(parameters, skip=None)
     norm: Tensor = torch.linalg.vector_norm(norms(gradients, parameters[0]))
-    torch._foreach_mul_(gradients, limit / norm.clamp(min=limit))
+    if limit < math.inf:
+        torch._foreach_mul_(gradients, limit / norm.clamp(min=limit))
     return norm
 
 
