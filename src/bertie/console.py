@@ -19,6 +19,11 @@ def progress(label: str, unit: str = "bytes") -> Iterator[Report]:
         yield _lines(label, unit)
 
 
+def say(sentence: str) -> None:
+    """For the person, not for the pipe: standard output is left to results."""
+    print(sentence, file=sys.stderr)
+
+
 def error(sentence: str) -> None:
     print(f"bertie: {sentence}", file=sys.stderr)
 

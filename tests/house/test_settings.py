@@ -9,15 +9,16 @@ SOURCE = Path(__file__).parents[2] / "src" / "bertie"
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))}
 
 
-def is_dataclass(node: ast.ClassDef) -> bool:
-    return any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+def is_settings(node: ast.ClassDef) -> bool:
+    is_dataclass = any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+    return is_dataclass and node.name.endswith(("Config", "Settings", "Recipe"))
 
 
 FIELDS = [
     (f"{path.relative_to(SOURCE)}:{node.name}", statement.target.id)
     for path, tree in TREES.items()
     for node in ast.walk(tree)
-    if isinstance(node, ast.ClassDef) and is_dataclass(node)
+    if isinstance(node, ast.ClassDef) and is_settings(node)
     for statement in node.body
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
 ]

@@ -66,7 +66,7 @@ def test_a_long_text_is_cut_where_the_folder_says_and_counted(
 
 
 def test_a_text_longer_than_the_positions_is_refused_by_number(tiny: bertie.Bert) -> None:
-    with pytest.raises(ValueError, match=r"text 2 has 1,002 tokens, the model 512 positions"):
+    with pytest.raises(ValueError, match=r"line 2 has 1,002 tokens, the model 512 positions"):
         tiny.encode(["a", "a " * 1000])
 
 
@@ -89,7 +89,7 @@ def test_each_mask_of_a_text_is_filled(tiny: bertie.Bert) -> None:
 @pytest.mark.parametrize(
     ("texts", "top", "sentence"),
     [
-        (["a [MASK]", "none here"], 5, r"text 2 has no \[MASK\] to fill: 'none here'"),
+        (["a [MASK]", "none here"], 5, r"line 2 has no \[MASK\] to fill: 'none here'"),
         (["a [MASK]"], 0, "top is 0; allowed: 1 to"),
         (["a [MASK]"], 10**6, "top is 1000000; allowed: 1 to"),
     ],

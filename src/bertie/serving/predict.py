@@ -91,7 +91,7 @@ class Bert:
         for number, encoding in enumerate(encodings, 1):
             if self.tokenizer.mask_id not in encoding.ids:
                 mask = self.tokenizer.vocabulary[self.tokenizer.mask_id]
-                raise ValueError(f"text {number} has no {mask} to fill: {texts[number - 1][:80]!r}.")
+                raise ValueError(f"line {number} has no {mask} to fill: {texts[number - 1][:80]!r}.")
         filled: dict[int, list[list[Prediction]]] = {}
         for chosen, batch in self._batches(encodings):
             predictions = iter(self._predictions(batch, top))
@@ -118,7 +118,7 @@ class Bert:
         longest = self.model.config.max_positions
         for number, length in enumerate(lengths, 1):
             if length > longest:
-                raise ValueError(f"text {number} has {length:,} tokens, the model {longest:,} positions: shorten it.")
+                raise ValueError(f"line {number} has {length:,} tokens, the model {longest:,} positions: shorten it.")
 
     def _pack(self, encodings: Sequence[Encoding]) -> Batch:
         batch = pack([encoding.ids for encoding in encodings], [encoding.segments for encoding in encodings])
