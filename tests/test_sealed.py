@@ -72,6 +72,17 @@ def test_a_folder_stays_when_the_new_one_fails(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+def test_the_folder_behind_a_link_is_replaced(tmp_path: Path) -> None:
+    target, link = tmp_path / "folder", tmp_path / "link"
+    for text in ("old", "new"):
+        with replacing_folder(target if text == "old" else link) as new:
+            (new / text).write_text(text)
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+    assert [path.name for path in target.iterdir()] == ["new"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link"]
+
+
 def test_a_file_stays_when_the_new_one_fails(tmp_path: Path) -> None:
     target = tmp_path / "file"
     write_file(target, b"old")

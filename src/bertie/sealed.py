@@ -19,6 +19,7 @@ MAC_SWAP = 2  # RENAME_SWAP of renamex_np(2)
 @contextmanager
 def replacing_folder(target: Path) -> Iterator[Path]:
     """A new folder to fill: it takes the target's place when the block ends well and is removed when it does not."""
+    target = target.resolve()  # where the target is a link, the folder that it leads to is replaced
     partial = _partial(target)
     shutil.rmtree(partial, ignore_errors=True)  # what a killed writer left
     partial.mkdir(parents=True)

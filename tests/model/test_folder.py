@@ -1,6 +1,7 @@
 import json
 import logging
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -263,6 +264,20 @@ def test_saving_replaces_the_whole_folder(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == files
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     assert same(load(tmp_path / "model"), model)
+
+
+def test_a_disk_that_is_full_leaves_the_old_folder(tmp_path: Path) -> None:
+    model = make({"masked": 0})
+    save(tmp_path / "model", model, TOKENIZER)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"model\.safetensors cannot be written"):
+            save(tmp_path / "model", make({"masked": 0}, seed=1), TOKENIZER)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert same(load(tmp_path / "model"), model)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_the_same_model_makes_the_same_bytes(tmp_path: Path) -> None:

@@ -52,7 +52,10 @@ def write_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:
     path = folder / SAFETENSORS
     path.touch()
     mode = path.stat().st_mode  # what the user's mask makes it; safetensors leaves the file to its owner alone
-    save_file(whole, path, metadata={"format": "pt"})
+    try:
+        save_file(whole, path, metadata={"format": "pt"})
+    except SafetensorError as error:  # the disk is full, say
+        raise OSError(f"{path} cannot be written: {error}.") from error
     path.chmod(mode)
 
 
