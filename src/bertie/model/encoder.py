@@ -1,6 +1,6 @@
 """ids -> hidden: a batch of flat tokens, the embedding tables, the layers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -109,11 +109,14 @@ class Encoder(nn.Module):
         self.patterns = [_pattern(config, index) for index in range(config.num_layers)]
 
     def forward(self, batch: Batch) -> Tensor:
-        return self._run(batch, self.attend, keep=lambda hidden_ND: None)
+        hidden_ND: Tensor = self.embeddings(batch)
+        for layer, context in self._steps(batch, self.attend):
+            hidden_ND = layer(hidden_ND, context)
+        last_ND: Tensor = self.norm(hidden_ND)
+        return last_ND
 
     def trace(self, batch: Batch) -> Trace:
         """The output of every layer and the attention probabilities, along the plain path."""
-        hidden_LND: list[Tensor] = []
         probabilities_LSHTT: list[list[Tensor]] = []
 
         def attend_and_keep(
@@ -123,21 +126,22 @@ class Encoder(nn.Module):
             probabilities_LSHTT.append(probabilities_SHTT)
             return out_NHK
 
-        last_ND = self._run(batch, attend_and_keep, keep=hidden_LND.append)
-        return Trace([*hidden_LND[:-1], last_ND], probabilities_LSHTT)
+        hidden_LND: list[Tensor] = [self.embeddings(batch)]
+        for layer, context in self._steps(batch, attend_and_keep):
+            hidden_LND.append(layer(hidden_LND[-1], context))
+        hidden_LND[-1] = self.norm(hidden_LND[-1])
+        return Trace(hidden_LND, probabilities_LSHTT)
 
-    def _run(self, batch: Batch, attend: Attend, keep: Callable[[Tensor], None]) -> Tensor:
+    def _steps(self, batch: Batch, attend: Attend) -> list[tuple[nn.Module, Context]]:
+        """Each layer in turn, with what it is handed."""
         rotations = _rotations(self.config, batch.positions_N)
-        hidden_ND: Tensor = self.embeddings(batch)
-        keep(hidden_ND)
+        steps = []
         for index, pattern in enumerate(self.patterns):
             if not self.training:
                 pattern = replace(pattern, dropout=0.0)
             context = Context(attend, batch, pattern, rotations[self.config.is_local(index)])
-            hidden_ND = self.layers[0 if self.config.shared_layers else index](hidden_ND, context)
-            keep(hidden_ND)
-        last_ND: Tensor = self.norm(hidden_ND)
-        return last_ND
+            steps.append((self.layers[0 if self.config.shared_layers else index], context))
+        return steps
 
 
 class Embeddings(nn.Module):
