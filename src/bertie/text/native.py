@@ -2,13 +2,15 @@
 
 import json
 import re
-from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer as Pipeline
 from tokenizers import decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import WordPiece
 
+from bertie.text.bulk import Ids
 from bertie.text.encoding import Encoding, Frame, Slot
 from bertie.text.folder import Source
 from bertie.text.rules import LONGEST_WORD as GOOGLE_LONGEST_WORD
@@ -67,7 +69,7 @@ class NativeCutter:
         self._pipeline = pipeline
         self._masked = _reading_only(mask, pipeline) if is_inert and mask else pipeline
         pipeline.encode_special_tokens = is_inert
-        self._typecode = "H" if pipeline.get_vocab_size() <= 1 << 16 else "I"
+        self._dtype = np.dtype(np.uint16 if pipeline.get_vocab_size() <= 1 << 16 else np.uint32)
 
     def pieces(self, text: str) -> Encoding:
         return _pieces(self._pipeline, text)
@@ -75,8 +77,14 @@ class NativeCutter:
     def masked_pieces(self, text: str) -> Encoding:
         return _pieces(self._masked, text)
 
-    def pack(self, text: str) -> bytes:
-        return array(self._typecode, self.pieces(text).ids).tobytes()
+    def ids(self, text: str) -> list[int]:
+        return self.pieces(text).ids
+
+    def encode_ids(self, texts: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
+        """All texts' ids in one array, and where in it each text starts, with the end after them."""
+        ids = [np.array(self.ids(text), self._dtype) for text in texts]
+        ends = np.cumsum([0, *map(len, ids)])
+        return np.concatenate([np.zeros(0, self._dtype), *ids]), ends
 
 
 def frame_of(pipeline: Pipeline, num_texts: int) -> Frame:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from itertools import groupby
-from unicodedata import category, combining, normalize
+from unicodedata import category, combining, decomposition, normalize
 
 LONGEST_WORD = 200  # characters; longer ones are unknown (Google's value since 2018-11-23, before that 100)
 CJK = (
@@ -124,7 +124,9 @@ def _sortable() -> re.Pattern[str]:
 
 
 def _is_sortable(char: str) -> bool:
-    return any(combining(letter) and category(letter) != "Mn" for letter in normalize("NFD", char.lower()))
+    return (combining(char) > 0 or decomposition(char) != "") and any(
+        combining(letter) and category(letter) != "Mn" for letter in normalize("NFD", char.lower())
+    )
 
 
 def _in_canonical_order(parts: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:

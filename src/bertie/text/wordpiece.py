@@ -3,8 +3,8 @@
 import hashlib
 import json
 import logging
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tokenizers.models import Model
 
 from bertie.sealed import write_file
-from bertie.text.bulk import Packer
+from bertie.text.bulk import Ids, Packer
 from bertie.text.encoding import SHARES, Encoding, Frame, framed
 from bertie.text.folder import BERT_ROLES, Source, read_source, write_source
 from bertie.text.native import LONGEST_WORD, NativeCutter, build_pipeline, continuations, frame_of
@@ -21,6 +21,7 @@ from bertie.text.rules import Rules
 
 __all__ = ["Encoding", "Tokenizer"]
 
+LONGEST_KEPT, MOST_WORDS = 64, 1 << 18  # characters of a word, words: what the table of words met lately may hold
 logger = logging.getLogger(__name__)
 
 
@@ -31,7 +32,9 @@ class Cutter(Protocol):
 
     def masked_pieces(self, text: str) -> Encoding: ...
 
-    def pack(self, text: str) -> bytes: ...
+    def ids(self, text: str) -> list[int]: ...
+
+    def encode_ids(self, texts: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]: ...
 
 
 class Tokenizer:
@@ -170,21 +173,12 @@ class Tokenizer:
     def tokenize(self, text: str) -> list[str]:
         """The text's pieces, no special tokens added."""
         _require_text(text)
-        ids: Iterable[int] = array("H" if self.size <= 1 << 16 else "I", self._cutter.pack(text))
-        return [self.vocabulary[piece] for piece in ids]
+        return [self.vocabulary[piece] for piece in self._cutter.ids(text)]
 
-    def encode_ids(self, texts: Iterable[str]) -> tuple[NDArray[np.uint16] | NDArray[np.uint32], NDArray[np.int64]]:
+    def encode_ids(self, texts: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
         """All texts' ids in one array, no special tokens, and where in it each text starts, with the end after them."""
         _refuse_single(texts, "encode_ids")
-        packed = []
-        for text in texts:
-            _require_text(text)
-            packed.append(self._cutter.pack(text))
-        dtype = np.dtype(np.uint16 if self.size <= 1 << 16 else np.uint32)
-        starts = np.zeros(len(packed) + 1, dtype=np.int64)
-        np.cumsum([len(part) // dtype.itemsize for part in packed], out=starts[1:])
-        ids = np.frombuffer(bytearray().join(packed), dtype=dtype)  # a bytearray, so that the array can be written to
-        return ids, starts
+        return self._cutter.encode_ids(_required_texts(texts))
 
     def decode(self, ids: Iterable[int]) -> str:
         """What the pieces spell, special tokens included, with one space between words, whatever was there."""
@@ -237,9 +231,13 @@ class GoogleCutter:
         self._mask, self._mask_id = roles["mask"], ids.get(roles["mask"], -1)
         self._unk_id = ids[roles["unk"]]
         self._lengths = [len(piece.removeprefix("##")) for piece in vocabulary]
-        self._typecode = "H" if len(vocabulary) <= 1 << 16 else "I"
-        self._packer = Packer(rules.words, lambda word: [token.id for token in model.tokenize(word)], self._typecode)
-        self.pack = self._packer.pack
+        self._word_ids = _WordIds(model)
+        self._packer = Packer(self.ids, rules.split_cjk, "H" if len(vocabulary) <= 1 << 16 else "I")
+        self.encode_ids = self._packer.encode
+
+    def ids(self, text: str) -> list[int]:
+        """The ids of the text's tokens."""
+        return list(chain.from_iterable(map(self._word_ids.__getitem__, self._rules.words(text))))
 
     def pieces(self, text: str) -> Encoding:
         """The text's tokens; a token's offsets span the characters that outlived cleaning, as far as it spells them."""
@@ -263,10 +261,10 @@ class GoogleCutter:
 
     def _add(self, cut: Encoding, text: str, moved: int) -> None:
         spelled, origins = self._rules.align(text)
-        at, word_ids = 0, self._packer.words
+        at = 0
         for number, word in enumerate(spelled.split(), _next_word(cut)):
             at = spelled.index(word, at)
-            for piece in array(self._typecode, word_ids[word]):
+            for piece in self._word_ids[word]:
                 end = at + (len(word) if piece == self._unk_id else self._lengths[piece])
                 span = origins[at:end]
                 cut.ids.append(piece)
@@ -276,14 +274,36 @@ class GoogleCutter:
                 at = end
 
 
+class _WordIds(dict[str, list[int]]):
+    """The ids of each word met lately, by the library's WordPiece."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self._model = model
+
+    def __missing__(self, word: str) -> list[int]:
+        ids = [token.id for token in self._model.tokenize(word)]
+        if len(word) <= LONGEST_KEPT:
+            if len(self) >= MOST_WORDS:
+                self.clear()
+            self[word] = ids
+        return ids
+
+
 def _next_word(cut: Encoding) -> int:
     last = cut.words[-1] if cut.words else None
     return 0 if last is None else last + 1
 
 
-def _require_text(text: object) -> None:
+def _require_text(text: object) -> str:
     if not isinstance(text, str):
         raise ValueError(f"A text must be a str, not {type(text).__name__}: decode or convert it first.")
+    return text
+
+
+def _required_texts(texts: Iterable[object]) -> Iterator[str]:
+    for text in texts:
+        yield _require_text(text)
 
 
 def _refuse_single(texts: object, name: str) -> None:
