@@ -116,6 +116,8 @@ def test_roberta_s_table_is_longer_than_its_longest_text(small: dict[Family, Mod
             {"rope_parameters": {"full_attention": {"rope_type": "yarn", "rope_theta": 1.0}}},
             "rope_parameters has 'full_attention'",
         ),
+        ("modernbert", {"rope_parameters": {"full_attention": 5}}, "rope_parameters has 'full_attention': 5"),
+        ("modernbert", {"rope_parameters": {"rope_theta": 5.0}}, "rope_parameters has 'rope_theta'"),
         ("bertie", {"colour": "red"}, "unknown key 'colour'"),
     ],
 )

@@ -218,9 +218,13 @@ def _modernbert_fields(values: Mapping[str, object]) -> dict[str, object]:
     bases["sliding_attention"] = values.get("local_rope_theta", 10_000.0) or bases["full_attention"]
     stated = values.get("rope_parameters")
     for kind, parameters in (stated if isinstance(stated, dict) else {}).items():
-        if kind not in bases or parameters.get("rope_type", "default") != "default" or len(parameters) > 2:
-            raise ValueError(f"config.json: rope_parameters has {kind!r}: {parameters!r}; allowed: the default type.")
-        bases[kind] = parameters.get("rope_theta", bases[kind])
+        rope = parameters if isinstance(parameters, dict) else {}
+        if kind not in bases or rope != {"rope_type": "default", "rope_theta": rope.get("rope_theta")}:
+            raise ValueError(
+                f"config.json: rope_parameters has {kind!r}: {parameters!r}; allowed: for full_attention and "
+                "sliding_attention, {'rope_type': 'default', 'rope_theta': a number}."
+            )
+        bases[kind] = rope["rope_theta"]
     return {
         "attention": "local" if "sliding_attention" in pattern else "full",
         "global_every": every,
