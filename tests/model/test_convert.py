@@ -86,9 +86,10 @@ def test_what_goes_to_tf_is_what_tensorflow_wrote(tmp_path: Path) -> None:
         (BERT, {"pooler": 0}),
         (replace(BERT, feed_forward="gelu_tanh"), {"masked": 0}),
         (ALBERT, {"masked": 0, "pair": 0}),
+        (replace(ALBERT, feed_forward="gelu"), {"masked": 0}),
         (NARROW, {"masked": 0, "pooler": 0}),
     ],
-    ids=["pre-training", "class", "span", "encoder", "tanh", "albert", "narrow tables"],
+    ids=["pre-training", "class", "span", "encoder", "tanh", "albert", "albert by erf", "narrow tables"],
 )
 def test_there_and_back_through_tf(tmp_path: Path, config: ModelConfig, heads: dict[str, int]) -> None:
     model = make(config, heads)
@@ -123,7 +124,7 @@ def test_a_vocabulary_with_capitals_is_cased(tmp_path: Path) -> None:
 def test_a_folder_of_transformers_is_sealed_with_its_texts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     source = tmp_path / "hf"
     model = make(BERT, {"class": 3}).to(torch.bfloat16)
-    files = {"vocab.txt": b"words", "1_Pooling/config.json": b"{}", "README.md": b"hello"}
+    files = {"vocab.txt": b"words", "1_Pooling/config.json": b"{}", "2_Dense/model.safetensors": b"", "README.md": b""}
     save(source, model, files, Labels(("bad", "fair", "good"), "single_label_classification"))
     (source / "bertie.json").unlink()
     (source / "training_args.bin").write_bytes(b"a pickle")
@@ -133,7 +134,8 @@ def test_a_folder_of_transformers_is_sealed_with_its_texts(tmp_path: Path, caplo
         convert(source, tmp_path / "sealed", "hf", tokenizer_files)
     assert "left out training_args.bin" in caplog.text
     assert names_of(tmp_path / "sealed") == [
-        *("1_Pooling/config.json", "README.md", "bertie.json", "config.json", "model.safetensors", "vocab.txt")
+        *("1_Pooling/config.json", "2_Dense/model.safetensors", "README.md"),
+        *("bertie.json", "config.json", "model.safetensors", "vocab.txt"),
     ]
     assert (tmp_path / "sealed" / "vocab.txt").read_bytes() == b"words"
     assert (tmp_path / "sealed" / "model.safetensors").read_bytes() == (source / "model.safetensors").read_bytes()
@@ -162,10 +164,11 @@ def test_a_pickle_is_converted_on_request(tmp_path: Path) -> None:
     ("config", "says"),
     [
         (replace(BERT, family="roberta", pad_id=1), "RoBERTa"),
+        (replace(BERT, norm_eps=1e-5), "norm_eps is 1e-05, but Google's code has only 1e-12"),
         (replace(BERT, family="bertie", norm="before"), "norm is 'before'"),
         (replace(BERT, family="bertie", positions="sinusoidal"), "positions is 'sinusoidal'"),
     ],
-    ids=["roberta", "norm", "positions"],
+    ids=["roberta", "epsilon", "norm", "positions"],
 )
 def test_a_shape_google_has_no_code_for_is_refused(tmp_path: Path, config: ModelConfig, says: str) -> None:
     save(tmp_path / "hf", make(config, {"masked": 0}), {})

@@ -380,6 +380,7 @@ def test_a_config_that_cannot_be_is_one_sentence(tmp_path: Path, changes: dict[s
         load(tmp_path / "model")
     assert ("model.safetensors: " if "vocab_size" in changes else "model/config.json: ") in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert str(caught.value).count("config.json") <= 1
 
 
 @pytest.mark.parametrize("data", [None, b"", b"{", b"\xff", b"[]"])

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import torch
 
-from bertie.model.config import ModelConfig
-from bertie.model.folder import CONFIG, SEAL, as_dtype, fill, load, num_classes, read_labels, save
+from bertie.model.config import FeedForward, ModelConfig
+from bertie.model.folder import CONFIG, SEAL, as_dtype, fill, load, num_classes, parse_config, read_labels, save
 from bertie.model.heads import Model
-from bertie.model.hf_config import config_from_hf
 from bertie.model.names import from_tf, heads_from_tf, to_tf
 from bertie.model.tf_checkpoint import find_checkpoint, list_tensors, read_tensor, write_checkpoint
 from bertie.model.weights import read_json
@@ -19,10 +18,13 @@ from bertie.sealed import replacing_folder
 GOOGLE_CONFIGS, CHECKPOINT = ("bert_config.json", "albert_config.json"), "bert_model.ckpt"
 VOCABULARY = "vocab.txt"
 VOCABULARIES = {VOCABULARY, "spiece.model"}
-# A key of ours in Google's file, which has one name for both forms of gelu; Google's code passes over it.
-TANH_KEY = "gelu_is_tanh"
-# What training leaves in a checkpoint beside the model.
-SLOTS = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", "global_step")
+# Google's files say "gelu" for either form: BERT was released with that by erf, ALBERT's code has that by tanh. A model
+# with the other form says so under a key of ours, which Google's code passes over.
+GOOGLE_ACTIVATION: dict[bool, FeedForward] = {False: "gelu", True: "gelu_tanh"}  # is it ALBERT?
+ACTIVATION_KEY = "bertie_feed_forward"
+GOOGLE_NORM_EPS = 1e-12
+# What training leaves in a checkpoint beside the model, with Google's optimizers and with TensorFlow's own.
+SLOTS = ("/adam_m", "/adam_v", "/lamb_m", "/lamb_v", "global_step", "/Adam", "/Adam_1", "beta1_power", "beta2_power")
 CARRIED_SUFFIXES = (".txt", ".json", ".md", ".model", ".jinja")
 CARRIED_NAMES = ("LICENSE", "NOTICE")
 
@@ -78,6 +80,8 @@ def read_google(folder: Path) -> Model:
 def write_google(folder: Path, model: Model, files: Mapping[str, bytes]) -> None:
     """A folder that Google's code and TensorFlow open; of the files, those of the vocabulary go along."""
     tensors = to_tf(model.config, num_classes(model), model.state_dict())
+    if model.config.norm_eps != GOOGLE_NORM_EPS:
+        raise ValueError(f"norm_eps is {model.config.norm_eps}, but Google's code has only {GOOGLE_NORM_EPS}.")
     with replacing_folder(folder) as new:
         for name in files.keys() & VOCABULARIES:
             (new / name).write_bytes(files[name])
@@ -91,18 +95,15 @@ def _read_google_config(folder: Path) -> ModelConfig:
     if not found:
         raise ValueError(f"{folder} has neither {CONFIG} (Hugging Face's layout) nor {GOOGLE_CONFIGS[0]} (Google's).")
     values = read_json(found[0])
-    # "gelu" is the erf form in the code BERT was released with, the tanh form in ALBERT's and in ours that say so.
-    if values.get("hidden_act") == "gelu" and (TANH_KEY in values or "num_hidden_groups" in values):
+    stated = values.pop(ACTIVATION_KEY, GOOGLE_ACTIVATION["num_hidden_groups" in values])
+    if values.get("hidden_act") == "gelu" and stated == "gelu_tanh":
         values["hidden_act"] = "gelu_new"
-    values.pop(TANH_KEY, None)
-    try:
-        return config_from_hf(values)
-    except ValueError as error:
-        raise ValueError(f"{found[0]}: {str(error).removeprefix('config.json: ')}") from error
+    return parse_config(values, found[0])
 
 
 def _google_config(config: ModelConfig) -> dict[str, object]:
     """The shape in the keys of Google's modeling.py."""
+    is_albert = config.family == "albert"
     values: dict[str, object] = {
         "vocab_size": config.vocabulary_size,
         "hidden_size": config.width,
@@ -118,9 +119,9 @@ def _google_config(config: ModelConfig) -> dict[str, object]:
     }
     if config.embedding_width is not None:
         values["embedding_size"] = config.embedding_width
-    if config.family == "albert":
-        return values | {"num_hidden_groups": 1, "inner_group_num": 1}
-    return values | ({TANH_KEY: True} if config.feed_forward == "gelu_tanh" else {})
+    if config.feed_forward != GOOGLE_ACTIVATION[is_albert]:
+        values[ACTIVATION_KEY] = config.feed_forward
+    return values | ({"num_hidden_groups": 1, "inner_group_num": 1} if is_albert else {})
 
 
 def _texts_beside(folder: Path) -> dict[str, bytes]:
@@ -132,9 +133,10 @@ def _texts_beside(folder: Path) -> dict[str, bytes]:
             name in (CONFIG, SEAL, *GOOGLE_CONFIGS, "checkpoint") or ".ckpt" in name or name.endswith(".index.json")
         )
         is_weights = name.startswith(("model", "pytorch_model")) and path.suffix in (".safetensors", ".bin")
+        is_part = path.suffix == ".safetensors" and path.parent != folder  # of a sentence model: `2_Dense/`
         if is_model or is_weights or name.startswith("."):
             continue
-        if path.suffix in CARRIED_SUFFIXES or path.name in CARRIED_NAMES:
+        if path.suffix in CARRIED_SUFFIXES or path.name in CARRIED_NAMES or is_part:
             carried[name] = path.read_bytes()
         else:
             left.append(name)

@@ -109,6 +109,14 @@ def read_labels(path: Path, model: Model) -> Labels:
         raise ValueError(f"{path / CONFIG}: {error}") from error
 
 
+def parse_config(values: Mapping[str, object], where: Path) -> ModelConfig:
+    """The shape that the values state; what is said of a wrong one names the file."""
+    try:
+        return config_from_hf(values)
+    except ValueError as error:
+        raise ValueError(f"{where}: {str(error).removeprefix('config.json: ')}") from error
+
+
 def num_classes(model: Model) -> dict[str, int]:
     """The model's heads as `Model` takes them."""
     return {name: 0 if name in NUM_OUTPUTS else shape.num_outputs for name, shape in model.shapes.items()}
@@ -153,10 +161,7 @@ def _head_of(name: str) -> str:
 def _read_shape(path: Path, values: Mapping[str, object], sealed: Mapping[str, object] | None) -> ModelConfig:
     """The seal's word on the shape, since it has some that config.json has no key for; else config.json's."""
     if sealed is None:
-        try:
-            return config_from_hf(values)
-        except ValueError as error:
-            raise ValueError(f"{path / CONFIG}: {error}") from error
+        return parse_config(values, path / CONFIG)
     shape = sealed.get("model")
     if not isinstance(shape, dict):
         raise ValueError(f"{path / SEAL} does not seal a model.")
