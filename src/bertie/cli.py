@@ -70,7 +70,13 @@ def vocab(
 @click.argument("folder", type=Path)
 @click.argument("text")
 @click.option("--cased/--uncased", default=None, help="What the vocabulary is; by default as its folder says.")
-@click.option("--rules", type=click.Choice(["google", "huggingface"]), default="google", show_default=True)
+@click.option(
+    "--rules",
+    type=click.Choice(["google", "huggingface"]),
+    default="google",
+    show_default=True,
+    help="Whose to the letter.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One object a line, with ids and offsets.")
 def tokenize(folder: Path, text: str, cased: bool | None, rules: str, as_json: bool) -> None:
     """Cut TEXT, or each line of standard input for -, into the pieces of the vocabulary in FOLDER.
@@ -171,7 +177,24 @@ def inspect(folder: Path, length: int | None, allow_pickle: bool) -> None:
     \b
     Example: bertie inspect my-bert
     """
-    raise NotImplementedError
+    from bertie.model.folder import load
+    from bertie.model.sizes import count_parameters, flops_per_masked_word, flops_per_token, weight_bytes
+
+    model = load(folder, dtype=None, allow_pickle=allow_pickle)
+    shape, counts = model.config, count_parameters(model)
+    num_parameters, length = sum(counts.values()), length or shape.max_positions
+    heads = ", ".join(model.heads) or "none"
+    click.echo(
+        f"{folder}: {shape.family}, {shape.num_layers} layers, {shape.width} wide, {shape.num_heads} attention heads, "
+        f"{shape.vocabulary_size:,} words, {shape.max_positions:,} positions; heads: {heads}\n"
+    )
+    rows = [[part, f"{count:,}", f"{count / num_parameters:.1%}"] for part, count in counts.items()]
+    click.echo(console.table(["part", "parameters", "share"], [*rows, ["all", f"{num_parameters:,}", "100.0%"]]))
+    click.echo(f"\nweights: {console.amount(weight_bytes(model), 'B')}")
+    click.echo(f"forward: {console.amount(flops_per_token(shape, length), 'FLOP')} a token at {length:,} tokens a text")
+    if "masked" in model.heads:
+        click.echo(f"         {console.amount(flops_per_masked_word(shape), 'FLOP')} more a masked word")
+    click.echo("training takes three times as many")
 
 
 @bertie.command()
