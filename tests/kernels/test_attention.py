@@ -110,13 +110,26 @@ def test_paths_by_name() -> None:
         attention_path("flash")
 
 
-def test_varlen_refuses_what_it_has_not() -> None:
-    with pytest.raises(ValueError, match=r"no dropout, but attention_dropout is 0\.1"):
-        varlen(*make([3]), Pattern(dropout=0.1))
-    with pytest.raises(ValueError, match=r"bfloat16 or float16, not torch\.float32"):
-        varlen(*make([3]), Pattern())
-    with pytest.raises(ValueError, match="CUDA device, not cpu"):
-        varlen(*make([3], torch.bfloat16), Pattern())
+@pytest.mark.parametrize(
+    ("device", "dtype", "pattern", "message"),
+    [
+        ("cpu", torch.bfloat16, Pattern(), "needs a CUDA device, not cpu; use 'sdpa'"),
+        ("cuda", torch.float32, Pattern(), r"needs bfloat16 or float16, not torch\.float32; use 'sdpa'"),
+        ("cuda", torch.bfloat16, Pattern(dropout=0.1), r"has no dropout, but attention_dropout is 0\.1: make it 0"),
+    ],
+)
+def test_varlen_refuses_what_it_has_not(device: str, dtype: torch.dtype, pattern: Pattern, message: str) -> None:
+    with FakeTensorMode(), pytest.raises(ValueError, match=message):
+        q = torch.empty(20, 2, 8, device=device, dtype=dtype)
+        varlen(q, q, q, torch.empty(4, device=device, dtype=torch.int32), 9, pattern)
+
+
+@pytest.mark.parametrize("pattern", [*WHOLE.values(), *WINDOWS.values()], ids=[*WHOLE, *WINDOWS])
+def test_varlen_is_called_as_this_torch_wants_it(pattern: Pattern) -> None:
+    with FakeTensorMode():
+        q = torch.empty(20, 2, 8, device="cuda", dtype=torch.bfloat16)
+        out = varlen(q, q, q, torch.empty(4, device="cuda", dtype=torch.int32), 9, pattern)
+        assert (out.shape, out.dtype) == (q.shape, q.dtype)
 
 
 @pytest.mark.gpu
