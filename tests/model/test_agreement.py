@@ -11,6 +11,7 @@ import transformers
 from safetensors.torch import load_file
 from torch import Tensor
 
+from bertie.kernels.attention import attention_path
 from bertie.model import losses
 from bertie.model.config import Family, ModelConfig
 from bertie.model.encoder import Batch, pack
@@ -181,6 +182,28 @@ def test_both_forms_of_gelu(
         outputs.append(ours(full)["masked"])
         torch.testing.assert_close(outputs[-1], outputs_of(peer, full, {"masked": 0})["masked"], atol=1e-5, rtol=0)
     assert (outputs[0] - outputs[1]).abs().max() > 1e-4, "the two forms give different numbers"
+
+
+@pytest.mark.parametrize("head", ["class", "tag"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "modernbert"])
+def test_dropout_stands_where_theirs_does(
+    family: Family, head: str, small: dict[Family, ModelConfig], make_model: MakeModel
+) -> None:
+    """From one seed both draw the same masks, as long as there are as many, of the same sizes, in the same order. (Not
+    ALBERT: transformers has none after its feed-forward part, where Google's code has.)"""
+    rates = {"dropout": 0.1, "attention_dropout": 0.2, "classifier_dropout": 0.3}
+    heads = {head: 4}
+    ours = make_model(replace(small[family], **rates), heads)
+    ours.encoder.attend = attention_path("plain")
+    peer = peer_of(ours, "ForSequenceClassification" if head == "class" else "ForTokenClassification", heads, "eager")
+    batch = pack([list(range(5, 30))])
+    still = ours(batch)[head]
+    torch.manual_seed(3)
+    found = ours.train()(batch)[head]
+    torch.manual_seed(3)
+    expected = peer.train()(**inputs_of(batch, ours.config)).logits.view_as(found)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    assert (found - still).abs().max() > 0.01
 
 
 def test_modernbert_sequence_much_longer_than_its_window(

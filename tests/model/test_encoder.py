@@ -154,6 +154,22 @@ def test_dropout_is_where_it_is_set(config: ModelConfig, make_model: MakeModel, 
         assert (difference < 1e-5) == (rate is None), rate
 
 
+@pytest.mark.parametrize("is_autocast", [True, False], ids=["autocast", "weights"])
+def test_bfloat16_is_close(config: ModelConfig, make_model: MakeModel, batch: Batch, is_autocast: bool) -> None:
+    """Both ways of computing in half precision run, and differ by rounding only."""
+    batch = replace(batch, masked_M=torch.tensor([0, 9]))
+    heads = {"masked": 0, "class": 3, "span": 0}
+    expected = make_model(config, heads)(batch)
+    model = make_model(config, heads)
+    if not is_autocast:
+        model = model.bfloat16()
+    with torch.autocast("cpu", torch.bfloat16, enabled=is_autocast):
+        found = model(batch)
+    for name, output in expected.items():
+        error = (found[name].float() - output).norm() / output.norm()
+        assert 0 < error < 0.05, name
+
+
 def test_compiles_once_for_batches_of_one_shape(small: dict[Family, ModelConfig], make_model: MakeModel) -> None:
     """No number is read off the device on the way, so that other lengths are not another program."""
     model = make_model(small["modernbert"], {"class": 3})
