@@ -53,7 +53,7 @@ def pack(
     """The sequences of ids as one batch on the CPU; ValueError for one that is empty or longer than max_positions."""
     lengths_S = torch.tensor([len(sequence) for sequence in sequences])
     for index, sequence in enumerate(sequences):
-        if not sequence:
+        if len(sequence) == 0:
             raise ValueError(f"text {index + 1} has no tokens.")
         if max_positions is not None and len(sequence) > max_positions:
             raise ValueError(

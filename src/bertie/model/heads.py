@@ -42,7 +42,7 @@ class Model(nn.Module):
             outputs["pooler"] = self.heads["pooler"](pool(hidden_ND, batch.starts_S, "cls"))
         if "masked" in self.heads and batch.masked_M is not None:
             words_VE = self.encoder.embeddings.words.weight
-            outputs["masked"] = self.heads["masked"](hidden_ND[batch.masked_M], words_VE)
+            outputs["masked"] = self.heads["masked"](hidden_ND.index_select(0, batch.masked_M), words_VE)
         for name, shape in self.shapes.items():
             if name in ("masked", "pooler"):
                 continue
@@ -72,7 +72,7 @@ def head_shape(config: ModelConfig, name: str, num_classes: int) -> HeadShape:
     """How the config's family builds the named head; ValueError for a head or number of classes there cannot be."""
     if name not in HEADS:
         raise ValueError(f"head {name!r} does not exist; allowed: {', '.join(HEADS)}.")
-    if (num_classes < 1) == (name not in NUM_OUTPUTS):
+    if num_classes < 1 if name not in NUM_OUTPUTS else num_classes != 0:
         allowed = "0, since its size is given" if name in NUM_OUTPUTS else "at least 1"
         raise ValueError(f"head {name!r} is given {num_classes} classes; allowed: {allowed}.")
     num_outputs = NUM_OUTPUTS.get(name, num_classes)
@@ -177,11 +177,11 @@ def pool(hidden_ND: Tensor, starts_S: Tensor, mode: str) -> Tensor:
 
 
 def _first(hidden_ND: Tensor, starts_S: Tensor) -> Tensor:
-    return hidden_ND[starts_S[:-1].clamp(max=len(hidden_ND) - 1)]  # a sequence that is not used starts at N
+    return hidden_ND.index_select(0, starts_S[:-1].clamp(max=len(hidden_ND) - 1))  # one that is not used starts at N
 
 
 def _last(hidden_ND: Tensor, starts_S: Tensor) -> Tensor:
-    return hidden_ND[starts_S[1:] - 1]
+    return hidden_ND.index_select(0, starts_S[1:] - 1)
 
 
 def _weighted_sum(hidden_ND: Tensor, starts_S: Tensor, weights_N: Tensor) -> tuple[Tensor, Tensor]:
