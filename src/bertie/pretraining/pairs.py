@@ -2,7 +2,7 @@
 
 Nothing is read but where sentences and documents start. A sequence is some ranges of tokens: a [CLS], then each range
 and a [SEP]. The walk through a document is sequential, so many documents are walked at once.
-R: ranges; D: the documents that are walked together; U: sentences, or pieces of those too long for a sequence.
+R: ranges; G: the documents that are walked as a group; U: sentences, or pieces of those too long for a sequence.
 """
 
 from collections.abc import Callable, Iterator
@@ -78,32 +78,32 @@ def draw_pass(offsets: Offsets, config: PairsConfig, seed: int, number: int) -> 
         yield KINDS[config.kind](offsets, order[first : first + NUM_TOGETHER], config, rng)
 
 
-def _draw_pairs(offsets: Offsets, documents_D: Ints, config: PairsConfig, rng: np.random.Generator) -> Sequences:
+def _draw_pairs(offsets: Offsets, documents_G: Ints, config: PairsConfig, rng: np.random.Generator) -> Sequences:
     """Google's procedure, a sequence of every document a round.
 
     Sentences are collected up to the target length, and cut into A and B at random. Where B is replaced by a random
     one, or there is none, what was not used is put back: the next round starts where A ended.
     """
     most = config.max_length - 3
-    is_short_D = rng.random(len(documents_D)) < config.short_share
-    target_D = np.where(is_short_D, rng.integers(2, most + 1, len(documents_D)), most)
-    at_D, end_D = offsets.documents[documents_D], offsets.documents[documents_D + 1]
-    rounds, walking = [], np.arange(len(documents_D))
+    is_short_G = rng.random(len(documents_G)) < config.short_share
+    target_G = np.where(is_short_G, rng.integers(2, most + 1, len(documents_G)), most)
+    at_G, end_G = offsets.documents[documents_G], offsets.documents[documents_G + 1]
+    rounds, walking = [], np.arange(len(documents_G))
     while len(walking):
-        start, target = at_D[walking], target_D[walking]
-        full = _first_reaching(offsets, start, target, end_D[walking])
+        start, target = at_G[walking], target_G[walking]
+        full = _first_reaching(offsets, start, target, end_G[walking])
         cut = start + rng.integers(1, np.maximum(full - start, 2))
         is_heads = rng.random(len(walking)) < 0.5
         is_random = (cut == full) | (is_heads & (config.kind == "next_sentence"))
         is_swapped = ~is_random & is_heads & (config.kind == "sentence_order")
         a, b = np.stack([start, cut], axis=1), np.stack([cut, full], axis=1)
         missing = target - (offsets.sentences[cut] - offsets.sentences[start])
-        b[is_random] = _random_ranges(offsets, documents_D[walking[is_random]], missing[is_random], rng)
+        b[is_random] = _random_ranges(offsets, documents_G[walking[is_random]], missing[is_random], rng)
         a[is_swapped], b[is_swapped] = b[is_swapped], a[is_swapped]
         starts, ends = _truncate(offsets.sentences[a], offsets.sentences[b], most, rng)
         rounds.append((starts, ends, np.where(is_random | is_swapped, IS_NOT, IS_NEXT)))
-        at_D[walking] = np.where(is_random, cut, full)
-        walking = walking[at_D[walking] < end_D[walking]]
+        at_G[walking] = np.where(is_random, cut, full)
+        walking = walking[at_G[walking] < end_G[walking]]
     starts_R, ends_R, labels_S = (np.concatenate(parts) for parts in zip(*rounds, strict=True))
     return Sequences(starts_R.ravel(), ends_R.ravel(), np.arange(0, starts_R.size + 1, 2), labels_S)
 
@@ -142,11 +142,11 @@ def _truncate(a: Ints, b: Ints, most: int, rng: np.random.Generator) -> tuple[In
 
 
 def _draw_full_sentences(
-    offsets: Offsets, documents_D: Ints, config: PairsConfig, rng: np.random.Generator
+    offsets: Offsets, documents_G: Ints, config: PairsConfig, rng: np.random.Generator
 ) -> Sequences:
     """As many sentences as fit, whole unless one alone would not; where a document ends, the next one goes on."""
-    first_D, end_D = offsets.documents[documents_D], offsets.documents[documents_D + 1]
-    sentences, _, document_of = _cut(first_D, end_D, 1)
+    first_G, end_G = offsets.documents[documents_G], offsets.documents[documents_G + 1]
+    sentences, _, document_of = _cut(first_G, end_G, 1)
     starts_U, ends_U, sentence_of = _cut(
         offsets.sentences[sentences], offsets.sentences[sentences + 1], config.max_length - 2
     )
@@ -173,15 +173,15 @@ def _follow(next_U: Ints) -> list[int]:
     return met
 
 
-def _draw_packed(offsets: Offsets, documents_D: Ints, config: PairsConfig, rng: np.random.Generator) -> Sequences:
+def _draw_packed(offsets: Offsets, documents_G: Ints, config: PairsConfig, rng: np.random.Generator) -> Sequences:
     """Each document cut into full sequences, after a first one of any length, so that each pass cuts elsewhere."""
     room = config.max_length - 2
-    start_D = offsets.sentences[offsets.documents[documents_D]]
-    end_D = offsets.sentences[offsets.documents[documents_D + 1]]
-    is_cut_D = end_D - start_D > room
-    first_end_D = np.where(is_cut_D, start_D + rng.integers(1, room + 1, len(documents_D)), end_D)
-    starts_R, ends_R, document_of = _cut(first_end_D - room, end_D, room)
-    starts_R = np.maximum(starts_R, start_D[document_of])
+    start_G = offsets.sentences[offsets.documents[documents_G]]
+    end_G = offsets.sentences[offsets.documents[documents_G + 1]]
+    is_cut_G = end_G - start_G > room
+    first_end_G = np.where(is_cut_G, start_G + rng.integers(1, room + 1, len(documents_G)), end_G)
+    starts_R, ends_R, document_of = _cut(first_end_G - room, end_G, room)
+    starts_R = np.maximum(starts_R, start_G[document_of])
     return Sequences(starts_R, ends_R, np.arange(len(starts_R) + 1), np.full(len(starts_R), NO_PAIR))
 
 
