@@ -119,8 +119,8 @@ class Tokenizer:
         """SHA-256 of all that decides which ids a text gets: the vocabulary and the rules."""
         if self._source.is_bert:
             rules = self._settings
-            added = [token.content for token in self._source.added if self.rules == "huggingface"]
-            parts = [self.rules, rules.lowercase, rules.strip_accents, rules.split_cjk, added, self.vocabulary]
+            added = self._pipeline.get_added_tokens_decoder() if self.rules == "huggingface" else {}
+            parts = [self.rules, rules.lowercase, rules.strip_accents, rules.split_cjk, list(added), self.vocabulary]
         else:
             parts = [self.rules, json.loads(self._pipeline.to_str())]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
