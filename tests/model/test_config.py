@@ -88,7 +88,8 @@ def test_settings_file_there_and_back(config: ModelConfig) -> None:
     ("changes", "message"),
     [
         ({"num_heads": 5}, "width 32 does not divide into 5 heads"),
-        ({"num_layers": 0}, "num_layers is 0; it must be at least 1"),
+        ({"vocabulary_size": 2**31}, r"vocabulary_size is 2147483648; it must be from 1 to 2,147,483,647"),
+        ({"num_layers": 0}, "num_layers is 0; it must be from 1 to 1,000"),
         ({"dropout": 1.0}, "dropout is 1.0; it must be at least 0 and less than 1"),
         ({"norm_eps": 0.0}, "norm_eps is 0.0; it must be more than 0"),
         ({"pad_id": 60}, "pad_id is 60; it must be an entry of the 60 words"),

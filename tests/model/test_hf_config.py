@@ -96,6 +96,12 @@ def test_roberta_s_table_is_longer_than_its_longest_text(small: dict[Family, Mod
 @pytest.mark.parametrize(
     ("family", "changes", "message"),
     [
+        ("bert", {"hidden_act": []}, r"hidden_act is \[\]; allowed: gelu"),
+        (
+            "modernbert",
+            {"num_hidden_layers": 10**12, "layer_types": None},
+            "num_layers is 1000000000000; it must be from",
+        ),
         ("bert", {"hidden_act": "silu"}, "hidden_act is 'silu'; allowed: gelu, gelu_python"),
         ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key', which there"),
         ("bert", {"is_decoder": True}, "is_decoder is True, which there is no code for; allowed: False"),

@@ -10,6 +10,7 @@ Norm = Literal["after", "before"]
 FeedForward = Literal["gelu", "gelu_tanh", "geglu"]
 Attention = Literal["full", "causal", "local"]
 ClassifierPooling = Literal["cls", "mean"]
+MOST, MOST_LAYERS = 2**31 - 1, 1000  # of any size in a config: more is a damaged file, and would fill the memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,8 +102,9 @@ def _check_choices(config: ModelConfig) -> None:
 def _check_numbers(config: ModelConfig) -> None:
     counts = ("vocabulary_size", "num_layers", "width", "num_heads", "inner_width", "max_positions", "global_every")
     for field in counts:
-        if getattr(config, field) < 1:
-            raise ValueError(f"{field} is {getattr(config, field)}; it must be at least 1.")
+        most = MOST_LAYERS if field == "num_layers" else MOST
+        if not 1 <= getattr(config, field) <= most:
+            raise ValueError(f"{field} is {getattr(config, field)}; it must be from 1 to {most:,}.")
     for field in ("dropout", "attention_dropout", "embedding_dropout", "classifier_dropout"):
         rate = getattr(config, field)
         if rate is not None and not 0 <= rate < 1:
@@ -187,10 +189,10 @@ def _bert(num_layers: int, width: int, num_heads: int) -> ModelConfig:
     )
 
 
-def _albert(num_layers: int, width: int) -> ModelConfig:
-    # Version 2: no dropout inside. The paper sets heads to width/64; published configs of xlarge disagree (16 or 32).
+def _albert(num_layers: int, width: int, num_heads: int) -> ModelConfig:
+    # Version 2: no dropout inside. Heads as in the released models: xlarge has 16, not the paper's width/64.
     return replace(
-        _bert(num_layers, width, width // 64),
+        _bert(num_layers, width, num_heads),
         family="albert",
         vocabulary_size=30_000,
         embedding_width=128,
@@ -254,10 +256,10 @@ PRESETS: dict[str, ModelConfig] = {
     **_MINIATURES,
     "bert-base": _bert(12, 768, 12),
     "bert-large": _bert(24, 1024, 16),
-    "albert-base": _albert(12, 768),
-    "albert-large": _albert(24, 1024),
-    "albert-xlarge": _albert(24, 2048),
-    "albert-xxlarge": _albert(12, 4096),
+    "albert-base": _albert(12, 768, 12),
+    "albert-large": _albert(24, 1024, 16),
+    "albert-xlarge": _albert(24, 2048, 16),
+    "albert-xxlarge": _albert(12, 4096, 64),
     "roberta-base": _roberta(12, 768),
     "roberta-large": _roberta(24, 1024),
     "modernbert-base": _modernbert(22, 768, 1152),

@@ -197,9 +197,13 @@ def _check_keys(values: Mapping[str, object], family: Family) -> None:
 
 def _activation(values: Mapping[str, object]) -> str:
     name = values.get("hidden_act", "gelu")
-    if name not in _ACTIVATIONS:
+    if not isinstance(name, str) or name not in _ACTIVATIONS:
         raise ValueError(f"config.json: hidden_act is {name!r}; allowed: {', '.join(_ACTIVATIONS)}.")
-    return _ACTIVATIONS[str(name)]
+    return _ACTIVATIONS[name]
+
+
+def _layer_types(num_layers: int, every: int) -> list[str]:
+    return ["sliding_attention" if index % every else "full_attention" for index in range(num_layers)]
 
 
 def _modernbert_fields(values: Mapping[str, object]) -> dict[str, object]:
@@ -211,8 +215,7 @@ def _modernbert_fields(values: Mapping[str, object]) -> dict[str, object]:
         every = kinds.index("full_attention", 1) if "full_attention" in kinds[1:] else len(kinds)
     if not isinstance(every, int) or not isinstance(num_layers, int) or every < 1:
         raise ValueError(f"config.json: global_attn_every_n_layers is {every!r}; allowed: a whole number from 1.")
-    pattern = ["sliding_attention" if index % every else "full_attention" for index in range(num_layers)]
-    if isinstance(kinds, list) and kinds != pattern:
+    if isinstance(kinds, list) and (len(kinds) != num_layers or kinds != _layer_types(num_layers, every)):
         raise ValueError("config.json: layer_types must be full_attention at every k-th layer, from the first on.")
     bases = {"full_attention": values.get("global_rope_theta", 160_000.0)}
     bases["sliding_attention"] = values.get("local_rope_theta", 10_000.0) or bases["full_attention"]
@@ -226,7 +229,7 @@ def _modernbert_fields(values: Mapping[str, object]) -> dict[str, object]:
             )
         bases[kind] = rope["rope_theta"]
     return {
-        "attention": "local" if "sliding_attention" in pattern else "full",
+        "attention": "local" if num_layers > 1 and every > 1 else "full",
         "global_every": every,
         "rotary_base": bases["full_attention"],
         "local_rotary_base": bases["sliding_attention"],
