@@ -242,7 +242,7 @@ def test_case_is_read_in_tokenizer_json_too(small_vocabulary, write, tmp_path, c
         (b"\n\n", r"vocab\.txt is empty"),
         (b"[UNK]\nab\xff\n", r"vocab\.txt is not UTF-8: line 2 "),
         (b"[PAD]\nthe\n", r"no \[UNK\]"),
-        (b"[UNK]\nthe\nun\nthe \n", r"vocab\.txt holds 'the' twice, on lines 2 and 4:"),
+        (b"[UNK]\nthe\nun\nthe \n", r"vocab\.txt holds 'the' twice, as lines 2 and 4:"),
     ],
 )
 def test_a_bad_vocabulary_is_refused(tmp_path, content, sentence):

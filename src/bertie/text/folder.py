@@ -1,7 +1,7 @@
 """The files that say how a model cuts text: `vocab.txt`, `tokenizer.json` and, beside them, `tokenizer_config.json`."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -19,12 +19,14 @@ OTHER_ROLES = {"pad": "<pad>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mas
 class Source:
     """What a folder says of its tokenizer.
 
+    name: its path, for messages.
     entries: the vocabulary in the order of its ids. is_bert: whether they are WordPieces, cut the way BERT does.
     pipeline: tokenizer.json as the `tokenizers` library opens it; it is there wherever the vocabulary is not BERT's.
     lowercase, strip_accents: None where nothing is said. roles: pad, unk, cls, sep, mask -> how the token is spelled.
     added: the tokens that tokenizer.json wants recognised in raw text. config: all of tokenizer_config.json.
     """
 
+    name: str
     entries: list[str]
     is_bert: bool
     pipeline: Pipeline | None
@@ -69,7 +71,7 @@ def _read_vocabulary(path: Path) -> Source:
     entries = read_vocabulary(path)
     # A tokenizer.json beside it says whether text is lower-cased; its vocabulary was not asked for.
     said = _as_object(read_object(path.with_name("tokenizer.json")).get("normalizer"))
-    return _bert_source(path.parent, entries, None, said)
+    return _bert_source(path, entries, None, said)
 
 
 def _read_pipeline(path: Path, vocabulary: Path | None) -> Source:
@@ -78,23 +80,24 @@ def _read_pipeline(path: Path, vocabulary: Path | None) -> Source:
     if _is_bert(settings):
         if vocabulary:
             _require_agreement(read_vocabulary(vocabulary), entries, path.parent)
-        return _bert_source(path.parent, entries, pipeline, _as_object(settings["normalizer"]))
+        return _bert_source(path, entries, pipeline, _as_object(settings["normalizer"]))
     config = read_object(path.with_name("tokenizer_config.json"))
     roles = _roles(entries, read_object(path.with_name("special_tokens_map.json")) | config)
-    return Source(entries, False, pipeline, _lowers(pipeline), None, True, roles, [], config)
+    return Source(str(path), entries, False, pipeline, _lowers(pipeline), None, True, roles, [], config)
 
 
-def _bert_source(folder: Path, entries: list[str], pipeline: Pipeline | None, said: dict[str, object]) -> Source:
-    config = read_object(folder / "tokenizer_config.json")
+def _bert_source(path: Path, entries: list[str], pipeline: Pipeline | None, said: dict[str, object]) -> Source:
+    config = read_object(path.with_name("tokenizer_config.json"))
     said = said | _said(config)
     return Source(
+        str(path),
         entries,
         True,
         pipeline,
         _as_bool(said.get("lowercase")),
         _as_bool(said.get("strip_accents")),
         said.get("handle_chinese_chars") is not False,
-        _roles(entries, read_object(folder / "special_tokens_map.json") | config),
+        _roles(entries, read_object(path.with_name("special_tokens_map.json")) | config),
         [token for _, token in sorted(pipeline.get_added_tokens_decoder().items())] if pipeline else [],
         config,
     )
@@ -114,20 +117,25 @@ def read_vocabulary(path: Path) -> list[str]:
     vocabulary = [line.strip() for line in (lines if lines[-1].strip() else lines[:-1])]
     if not any(vocabulary):
         raise ValueError(f"{path} is empty: a vocabulary has one entry a line.")
-    first_line: dict[str, int] = {}
-    for number, piece in enumerate(vocabulary, 1):
-        if first_line.setdefault(piece, number) != number:
+    return distinct(vocabulary, str(path), "lines")
+
+
+def distinct(vocabulary: Iterable[str], name: str, unit: str) -> list[str]:
+    """The entries, all different; ValueError names one that is there twice, and both its places."""
+    first_place: dict[str, int] = {}
+    for place, piece in enumerate(vocabulary, 1):
+        if first_place.setdefault(piece, place) != place:
             raise ValueError(
-                f"{path} holds {piece!r} twice, on lines {first_line[piece]} and {number}: an entry's line is its id, "
-                "so each must stand once."
+                f"{name} holds {piece!r} twice, as {unit} {first_place[piece]} and {place}: an entry's place is "
+                "its id, so each must stand once."
             )
-    return vocabulary
+    return list(first_place)
 
 
 def read_object(path: Path) -> dict[str, object]:
     """The JSON object in the file, empty where there is no file; ValueError where it is something else."""
     try:
-        value: object = json.loads(path.read_bytes())
+        value: object = json.loads(path.read_bytes().decode())
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -32,8 +32,14 @@ def build_pipeline(source: Source, settings: Rules, rules: str) -> Pipeline:
     if not source.is_bert:
         assert source.pipeline is not None
         return source.pipeline
-    ids = {piece: at for at, piece in enumerate(source.entries)}
+    pieces = source.pipeline.get_vocab(with_added_tokens=False) if source.pipeline else source.entries
+    ids = {piece: at for at, piece in enumerate(source.entries) if piece in pieces}
     roles = source.roles
+    if roles["unk"] not in ids:
+        raise ValueError(
+            f"{source.name} has no {roles['unk']} among its {len(ids)} entries, which stands for words that it cannot "
+            "spell: add it as a line."
+        )
     pipeline = Pipeline(WordPiece(ids, unk_token=roles["unk"], max_input_chars_per_word=LONGEST_WORD[rules]))
     pipeline.normalizer = normalizers.BertNormalizer(
         clean_text=True,
@@ -63,28 +69,39 @@ def _bert_frame(cls: str, sep: str, ids: Mapping[str, int]) -> processors.Templa
 class NativeCutter:
     """Cuts texts as the pipeline does; where `is_inert`, the spelling of a special token is text like any other."""
 
-    def __init__(self, pipeline: Pipeline, mask: str | None, is_inert: bool) -> None:
+    def __init__(self, pipeline: Pipeline, roles: Mapping[str, str], is_inert: bool, typecode: str) -> None:
         pipeline.no_padding()
         pipeline.no_truncation()
         self._pipeline = pipeline
-        self._masked = _reading_only(mask, pipeline) if is_inert and mask else pipeline
+        self._masked = _reading_only(roles["mask"], pipeline) if is_inert else pipeline
         pipeline.encode_special_tokens = is_inert
-        self._dtype = np.dtype(np.uint16 if pipeline.get_vocab_size() <= 1 << 16 else np.uint32)
+        self._typecode = typecode
+        self._mask_id, self._unk_id = (pipeline.token_to_id(roles[role]) for role in ("mask", "unk"))
+        special = {at for at, token in pipeline.get_added_tokens_decoder().items() if token.special}
+        self._inert: set[int | None] = {*special} if is_inert else set()
 
     def pieces(self, text: str) -> Encoding:
-        return _pieces(self._pipeline, text)
+        """The text's tokens."""
+        return self._without(self._inert, _pieces(self._pipeline, text))
 
     def masked_pieces(self, text: str) -> Encoding:
-        return _pieces(self._masked, text)
+        """As `pieces`, with the mask's id wherever the text spells it."""
+        return self._without(self._inert - {self._mask_id}, _pieces(self._masked, text))
+
+    def _without(self, inert: set[int | None], cut: Encoding) -> Encoding:
+        """The tokens, but unknown ones for special ones: Unigram has those in its model, and finds them by itself."""
+        if self._unk_id is not None and not inert.isdisjoint(cut.ids):
+            cut.ids[:] = [self._unk_id if piece in inert else piece for piece in cut.ids]
+        return cut
 
     def ids(self, text: str) -> list[int]:
         return self.pieces(text).ids
 
     def encode_ids(self, texts: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
         """All texts' ids in one array, and where in it each text starts, with the end after them."""
-        ids = [np.array(self.ids(text), self._dtype) for text in texts]
+        ids = [np.array(self.ids(text), self._typecode) for text in texts]
         ends = np.cumsum([0, *map(len, ids)])
-        return np.concatenate([np.zeros(0, self._dtype), *ids]), ends
+        return np.concatenate([np.zeros(0, self._typecode), *ids]), ends
 
 
 def frame_of(pipeline: Pipeline, num_texts: int) -> Frame:

@@ -15,7 +15,7 @@ from tokenizers.models import Model
 from bertie.sealed import write_file
 from bertie.text.bulk import Ids, Packer
 from bertie.text.encoding import SHARES, Encoding, Frame, framed
-from bertie.text.folder import BERT_ROLES, Source, read_source, write_source
+from bertie.text.folder import BERT_ROLES, Source, distinct, read_source, write_source
 from bertie.text.native import LONGEST_WORD, NativeCutter, build_pipeline, continuations, frame_of
 from bertie.text.rules import Rules
 
@@ -46,11 +46,6 @@ class Tokenizer:
     def __init__(self, source: Source, cased: bool, rules: str = "google") -> None:
         if rules not in LONGEST_WORD:
             raise ValueError(f"rules={rules!r} is not known: give one of {', '.join(LONGEST_WORD)}.")
-        if source.roles["unk"] not in source.entries and source.is_bert:
-            raise ValueError(
-                f"The vocabulary of {len(source.entries)} entries has no {source.roles['unk']}, which stands for words "
-                "that it cannot spell: add it as a line."
-            )
         self.is_cased, self.rules = cased, rules
         self.vocabulary = source.entries
         self._source = source
@@ -60,11 +55,13 @@ class Tokenizer:
         self._settings = Rules(not cased, accents, source.split_cjk)
         self._pipeline = build_pipeline(source, self._settings, rules)
         self._frames: dict[int, Frame] = {}
+        typecode = "H" if self.size <= 1 << 16 else "I"
         self._cutter: Cutter
         if source.is_bert and rules == "google":
-            self._cutter = GoogleCutter(self.vocabulary, self._settings, source.roles, self._pipeline.model)
+            words = _WordIds(self._pipeline.model)
+            self._cutter = GoogleCutter(self.vocabulary, self._settings, source.roles, words, typecode)
         else:
-            self._cutter = NativeCutter(self._pipeline, source.roles["mask"], is_inert=rules == "google")
+            self._cutter = NativeCutter(self._pipeline, source.roles, rules == "google", typecode)
 
     @classmethod
     def load(cls, path: str | Path, cased: bool | None = None, rules: str = "google") -> "Tokenizer":
@@ -78,12 +75,20 @@ class Tokenizer:
             raise ValueError(
                 f"{path} is {'un' if cased else ''}cased by its tokenizer.json, so cased={cased} cannot be had."
             )
+        others = [token.content for token in source.added if token.content not in source.roles.values()]
+        if others and rules == "google":
+            logger.warning(
+                "%s: the added tokens (%d, such as %s) are read in a text with rules='huggingface' alone.",
+                *(path, len(others), others[0]),
+            )
         return cls(source, cased=source.lowercase is False if cased is None else cased, rules=rules)
 
     @classmethod
     def build(cls, vocabulary: Sequence[str], cased: bool, rules: str = "google") -> "Tokenizer":
         """The tokenizer of a vocabulary in memory, with BERT's own special tokens."""
-        return cls(Source(list(vocabulary), True, None, not cased, None, True, BERT_ROLES, [], {}), cased, rules)
+        name = "The vocabulary"
+        entries = distinct(vocabulary, name, "entries")
+        return cls(Source(name, entries, True, None, not cased, None, True, dict(BERT_ROLES), [], {}), cased, rules)
 
     @property
     def size(self) -> int:
@@ -211,7 +216,7 @@ class Tokenizer:
     def _special_id(self, role: str) -> int:
         piece = self._source.roles[role]
         if piece not in self._ids:
-            raise ValueError(f"The vocabulary has no {piece}, its {role} token: add it as a line of the vocabulary.")
+            raise ValueError(f"{self._source.name} has no {piece}, its {role} token: add it as a line.")
         return self._ids[piece]
 
     def _frame(self, num_texts: int) -> Frame:
@@ -225,15 +230,20 @@ class Tokenizer:
 class GoogleCutter:
     """Cuts texts by Google's rules: `Rules` finds the words, the library's WordPiece their pieces."""
 
-    def __init__(self, vocabulary: Sequence[str], rules: Rules, roles: Mapping[str, str], model: Model) -> None:
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        rules: Rules,
+        roles: Mapping[str, str],
+        word_ids: Mapping[str, list[int]],
+        typecode: str,
+    ) -> None:
         ids = {piece: at for at, piece in enumerate(vocabulary)}
-        self._rules = rules
+        self._rules, self._word_ids = rules, word_ids
         self._mask, self._mask_id = roles["mask"], ids.get(roles["mask"], -1)
         self._unk_id = ids[roles["unk"]]
         self._lengths = [len(piece.removeprefix("##")) for piece in vocabulary]
-        self._word_ids = _WordIds(model)
-        self._packer = Packer(self.ids, rules.split_cjk, "H" if len(vocabulary) <= 1 << 16 else "I")
-        self.encode_ids = self._packer.encode
+        self.encode_ids = Packer(self.ids, rules.split_cjk, typecode).encode
 
     def ids(self, text: str) -> list[int]:
         """The ids of the text's tokens."""
