@@ -63,7 +63,16 @@ def vocab(
     \b
     Example: bertie vocab my-text --size 8000 --out my-vocabulary
     """
-    raise NotImplementedError
+    from bertie.text.documents import TextConfig
+    from bertie.text.vocabulary import VocabularyConfig, learn_vocabulary
+
+    config = VocabularyConfig(size, cased=cased, language=language, text=TextConfig(column, document))
+    card = learn_vocabulary(config, texts, out, console.progress, workers, compare)
+    measured_on = "held-out documents" if card.is_held_out else "the text itself"
+    columns = [str(out)] if compare is None else [str(out), str(compare)]
+    click.echo(console.table([f"on {measured_on}", *columns], card.rows()))
+    for example in card.examples:
+        click.echo("\n" + "\n  ".join(filter(None, [example.text, example.pieces, example.compared])))
 
 
 @bertie.command()
