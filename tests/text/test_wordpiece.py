@@ -23,10 +23,11 @@ def small(small_vocabulary):
 @pytest.fixture(scope="module")
 def tokenizers(small_vocabulary, real_folder):
     """By name: the three kinds of vocabulary that Google published, and whether each is lower-cased."""
+    chinese = dict.fromkeys([*small_vocabulary, *map(chr, range(0x4E00, 0x9FA6))])
     return {
         "uncased": Tokenizer.load(real_folder),
         "cased": Tokenizer.build(small_vocabulary, cased=True),
-        "chinese": Tokenizer.build([*small_vocabulary, *map(chr, range(0x4E00, 0x9FA6))], cased=False),
+        "chinese": Tokenizer.build(list(chinese), cased=False),
     }
 
 
