@@ -36,7 +36,7 @@ def depth(node: ast.AST) -> int:
 
 def is_command(function: Function) -> bool:
     """A command's arguments are its flags: click hands them over one by one."""
-    return any("bertie.command" in ast.unparse(decorator) for decorator in function.decorator_list)
+    return any("click.command" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)

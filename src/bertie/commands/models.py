@@ -1,0 +1,114 @@
+"""A model folder put to work: bertie embed, fill, inspect, convert."""
+
+from pathlib import Path
+
+import click
+
+from bertie import console
+from bertie.commands.options import DEVICE, PICKLE, THREADS, print_json, read_texts, set_threads
+
+
+@click.command()
+@click.argument("folder", type=Path)
+@click.argument("text")
+@click.option("--json", "as_json", is_flag=True, help="One object a line: text and vector.")
+@DEVICE
+@THREADS
+@PICKLE
+def embed(folder: Path, text: str, as_json: bool, device: str, threads: int | None, allow_pickle: bool) -> None:
+    """The sentence vector of TEXT, or of each line of standard input for -, by the model in FOLDER.
+
+    \b
+    Example: bertie embed my-bert 'Any sentence.'
+    """
+    from bertie.serving.predict import load
+
+    set_threads(threads)
+    texts = list(read_texts(text))
+    model = load(folder, device, allow_pickle)
+    with console.progress("embedding", "texts") as report:
+        vectors = model.encode(texts, report)
+    for line, vector in zip(texts, vectors, strict=True):
+        if as_json:
+            print_json({"text": line, "vector": vector.tolist()})
+        else:
+            click.echo(" ".join(f"{number:.6g}" for number in vector))
+
+
+@click.command()
+@click.argument("folder", type=Path)
+@click.argument("text")
+@click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="How many pieces for each mask.")
+@click.option("--json", "as_json", is_flag=True, help="One object a line: text and predictions, best first.")
+@DEVICE
+@THREADS
+@PICKLE
+def fill(
+    folder: Path, text: str, top: int, as_json: bool, device: str, threads: int | None, allow_pickle: bool
+) -> None:
+    """What stands where TEXT, or each line of standard input for -, has [MASK], by the model in FOLDER.
+
+    \b
+    Example: bertie fill my-bert 'The capital of France is [MASK].'
+    """
+    from bertie.serving.predict import load
+
+    set_threads(threads)
+    texts = list(read_texts(text))
+    filled = load(folder, device, allow_pickle).fill(texts, top)
+    for line, masks in zip(texts, filled, strict=True):
+        found = [[{"token": one.token, "score": one.score} for one in mask] for mask in masks]
+        if as_json:
+            print_json({"text": line, "predictions": found[0] if len(found) == 1 else found})
+            continue
+        click.echo(line)
+        for mask in masks:
+            click.echo("  " + ", ".join(f"{one.token} {one.score:.3f}" for one in mask))
+
+
+@click.command()
+@click.argument("folder", type=Path)
+@click.option("--length", type=click.IntRange(1), help="Tokens of a text, for the FLOPs; by default the longest.")
+@PICKLE
+def inspect(folder: Path, length: int | None, allow_pickle: bool) -> None:
+    """The parts of the model in FOLDER: parameters, memory, FLOPs a token.
+
+    \b
+    Example: bertie inspect my-bert
+    """
+    from bertie.model.folder import load
+    from bertie.model.sizes import count_parameters, flops_per_masked_word, flops_per_token, weight_bytes
+
+    model = load(folder, dtype=None, allow_pickle=allow_pickle)
+    shape, counts = model.config, count_parameters(model)
+    num_parameters, length = sum(counts.values()), length or shape.max_positions
+    heads = ", ".join(model.heads) or "none"
+    click.echo(
+        f"{folder}: {shape.family}, {shape.num_layers} layers, {shape.width} wide, {shape.num_heads} attention heads, "
+        f"{shape.vocabulary_size:,} words, {shape.max_positions:,} positions; heads: {heads}\n"
+    )
+    rows = [[part, f"{count:,}", f"{count / num_parameters:.1%}"] for part, count in counts.items()]
+    click.echo(console.table(["part", "parameters", "share"], [*rows, ["all", f"{num_parameters:,}", "100.0%"]]))
+    click.echo(f"\nweights: {console.amount(weight_bytes(model), 'B')}")
+    click.echo(f"forward: {console.amount(flops_per_token(shape, length), 'FLOP')} a token at {length:,} tokens a text")
+    if "masked" in model.heads:
+        click.echo(f"         {console.amount(flops_per_masked_word(shape), 'FLOP')} more a masked word")
+    click.echo("training takes three times as many")
+
+
+@click.command()
+@click.argument("source", type=Path)
+@click.argument("target", type=Path)
+@click.option("--to", required=True, type=click.Choice(["hf", "tf"]), help="Hugging Face's layout or Google's.")
+@PICKLE
+def convert(source: Path, target: Path, to: str, allow_pickle: bool) -> None:
+    """Rewrite the model in SOURCE as TARGET: Google's TF checkpoints and Hugging Face's folders, both ways.
+
+    \b
+    Example: bertie convert my-bert my-bert-tf --to tf
+    """
+    from bertie.model.convert import convert as convert_folder
+    from bertie.text.wordpiece import Tokenizer
+
+    convert_folder(source, target, to, lambda folder, cased: Tokenizer.load(folder, cased).files(), allow_pickle)
+    console.say(f"{target} holds the model of {source}.")

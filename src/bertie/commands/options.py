@@ -1,0 +1,44 @@
+"""What several commands share: options, a text or a text a line, JSON lines, threads."""
+
+import json
+import sys
+from collections.abc import Iterator
+
+import click
+
+DEVICE = click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda", "mps"]),
+    default="auto",
+    show_default=True,
+    help="Where to run.",
+)
+THREADS = click.option("--threads", type=click.IntRange(1), help="Processor threads; all cores when not said.")
+PICKLE = click.option(
+    "--allow-pickle", is_flag=True, help="Read weights from a .bin too, without running what is in it."
+)
+
+
+def read_texts(text: str) -> Iterator[str]:
+    """The text itself, or for `-` a text from each line of standard input."""
+    if text != "-":
+        yield text
+        return
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"standard input, line {number} is not UTF-8: {error.reason} at byte {error.start}."
+            ) from error
+
+
+def print_json(values: object) -> None:
+    click.echo(json.dumps(values, ensure_ascii=False))
+
+
+def set_threads(threads: int | None) -> None:
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)

@@ -1,0 +1,78 @@
+"""From text to tokens: bertie vocab, tokenize."""
+
+from pathlib import Path
+
+import click
+
+from bertie import console
+from bertie.commands.options import print_json, read_texts
+
+
+@click.command()
+@click.argument("texts", nargs=-1, required=True, metavar="TEXT...")
+@click.option("--size", required=True, type=int, help="Entries of the vocabulary; BERT has 30,522.")
+@click.option("--out", required=True, type=Path, help="The folder to write.")
+@click.option("--cased", is_flag=True, help="Keep upper case and accents apart.")
+@click.option("--language", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Of the text.")
+@click.option("--workers", type=int, default=1, show_default=True, help="Processes; the result is the same for any.")
+@click.option("--compare", type=Path, help="A second vocabulary to put beside the new one.")
+@click.option("--column", help="Where the text is in tables and JSON lines; guessed when not said.")
+@click.option(
+    "--document", type=click.Choice(["blank", "file"]), default="blank", help="What ends a document of plain text."
+)
+def vocab(
+    texts: tuple[str, ...],
+    size: int,
+    out: Path,
+    cased: bool,
+    language: str,
+    workers: int,
+    compare: Path | None,
+    column: str | None,
+    document: str,
+) -> None:
+    """Learn a WordPiece vocabulary from TEXT: files, folders, globs, or - for standard input.
+
+    \b
+    Example: bertie vocab my-text --size 8000 --out my-vocabulary
+    """
+    from bertie.text.documents import TextConfig
+    from bertie.text.vocabulary import VocabularyConfig, learn_vocabulary
+
+    config = VocabularyConfig(size, cased=cased, language=language, text=TextConfig(column, document))
+    card = learn_vocabulary(config, texts, out, console.progress, workers, compare)
+    measured_on = "held-out documents" if card.is_held_out else "the text itself"
+    columns = [str(out)] if compare is None else [str(out), str(compare)]
+    click.echo(console.table([f"on {measured_on}", *columns], card.rows()))
+    for example in card.examples:
+        click.echo("\n" + "\n  ".join(filter(None, [example.text, example.pieces, example.compared])))
+
+
+@click.command()
+@click.argument("folder", type=Path)
+@click.argument("text")
+@click.option("--cased/--uncased", default=None, help="What the vocabulary is; by default as its folder says.")
+@click.option(
+    "--rules",
+    type=click.Choice(["google", "huggingface"]),
+    default="google",
+    show_default=True,
+    help="Whose to the letter.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One object a line, with ids and offsets.")
+def tokenize(folder: Path, text: str, cased: bool | None, rules: str, as_json: bool) -> None:
+    """Cut TEXT, or each line of standard input for -, into the pieces of the vocabulary in FOLDER.
+
+    \b
+    Example: bertie tokenize my-bert 'Any sentence.'
+    """
+    from bertie.text.wordpiece import Tokenizer
+
+    tokenizer = Tokenizer.load(folder, cased=cased, rules=rules)
+    for line in read_texts(text):
+        if as_json:
+            encoding = tokenizer.encode(line)
+            pieces = [tokenizer.vocabulary[id_] for id_ in encoding.ids]
+            print_json({"text": line, "tokens": pieces, "ids": encoding.ids, "offsets": encoding.offsets})
+        else:
+            click.echo(" ".join(tokenizer.tokenize(line)))
