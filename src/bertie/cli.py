@@ -48,7 +48,16 @@ def demo(out: Path) -> None:
     run_demo(out)
 
 
-for command in (text.vocab, text.tokenize, models.embed, models.fill, models.inspect, models.convert, demo):
+for command in (
+    text.vocab,
+    text.tokenize,
+    text.corpus,
+    models.embed,
+    models.fill,
+    models.inspect,
+    models.convert,
+    demo,
+):
     bertie.add_command(command)
 
 

@@ -1,4 +1,4 @@
-"""From text to tokens: bertie vocab, tokenize."""
+"""From text to tokens: bertie vocab, tokenize, corpus."""
 
 from pathlib import Path
 
@@ -76,3 +76,49 @@ def tokenize(folder: Path, text: str, cased: bool | None, rules: str, as_json: b
             print_json({"text": line, "tokens": pieces, "ids": encoding.ids, "offsets": encoding.offsets})
         else:
             click.echo(" ".join(tokenizer.tokenize(line)))
+
+
+@click.command()
+@click.argument("texts", nargs=-1, required=True, metavar="TEXT...")
+@click.option("--vocab", "vocabulary", required=True, type=Path, help="Folder of the vocabulary, or of a model.")
+@click.option("--out", required=True, type=Path, help="The folder to write.")
+@click.option("--workers", type=int, default=1, show_default=True, help="Processes; the bytes are the same for any.")
+@click.option(
+    "--language",
+    type=click.Choice(["en", "zh"]),
+    default="en",
+    show_default=True,
+    help="zh also keeps where words begin, by a segmenter.",
+)
+@click.option("--near-duplicates", is_flag=True, help="Drop documents that are nearly like an earlier one, too.")
+@click.option("--column", help="Where the text is in tables and JSON lines; guessed when not said.")
+@click.option(
+    "--document", type=click.Choice(["blank", "file"]), default="blank", help="What ends a document of plain text."
+)
+@click.option("--validation", type=float, default=0.005, show_default=True, help="Share of the documents held back.")
+def corpus(
+    texts: tuple[str, ...],
+    vocabulary: Path,
+    out: Path,
+    workers: int,
+    language: str,
+    near_duplicates: bool,
+    column: str | None,
+    document: str,
+    validation: float,
+) -> None:
+    """Make TEXT ready for pre-training: read, cleaned, cut into sentences and tokens, repeated documents dropped.
+
+    TEXT: files, folders, globs, or - for standard input.
+
+    \b
+    Example: bertie corpus my-text --vocab my-vocabulary --out my-corpus --workers 2
+    """
+    from bertie.corpus.build import CorpusConfig, build_corpus
+    from bertie.text.documents import TextConfig
+
+    config = CorpusConfig(language, near_duplicates, validation, TextConfig(column, document), workers)
+    with console.progress("reading", "bytes") as report:
+        card = build_corpus(config, texts, vocabulary, out, report)
+    click.echo(console.table(["corpus", str(out)], card.rows()))
+    console.say(f"\n{out} is ready. Next: bertie pretrain {out} --out my-run --recipe tiny-cpu")

@@ -21,7 +21,8 @@ class CorpusCard:
         """The card as a person reads it: names and figures."""
         rows = [("language", self.language)]
         for part, counts in self.counts.items():
-            rows.append((part, ", ".join(f"{number:,} {unit}" for unit, number in counts.items())))
+            named = [f"{number:,} {unit.removesuffix('s') if number == 1 else unit}" for unit, number in counts.items()]
+            rows.append((part, ", ".join(named)))
         rows.append(("characters a token", f"{self.characters_per_token:.2f}"))
         rows.append(("unknown words", f"{self.unknown_share:.3%} of the tokens"))
         rows += [(what, f"{number:,}") for what, number in sorted(self.changes.items())]
