@@ -22,7 +22,7 @@ from bertie.text.documents import Block, Tally, TextConfig, blocks, documents
 from bertie.text.sentences import cut_sentences
 from bertie.text.sources import find
 from bertie.text.wordpiece import Tokenizer
-from bertie.text.words import Segment, encode_words, load_segmenter
+from bertie.text.words import encode_words, load_segmenter
 from bertie.text.workers import in_order
 
 LANGUAGES = ("en", "zh")
@@ -55,12 +55,11 @@ def build_corpus(
     if out.exists():
         raise ValueError(f"{out} exists: give a new name, or remove it first.")
     tokenizer, sources = Tokenizer.load(vocabulary), find(inputs)
-    segment = load_segmenter() if config.language == "zh" else None
-    num_bytes = sum(source.size for source in sources)
-    prepare, sieve = Preparer(tokenizer, segment, config.near_duplicates), Sieve(config.near_duplicates)
+    num_bytes, has_words = sum(source.size for source in sources), config.language == "zh"
+    prepare, sieve = Preparer(tokenizer, has_words, config.near_duplicates), Sieve(config.near_duplicates)
     with (
         replacing_folder(out) as folder,
-        closing(Parts(folder, dtype_of(tokenizer), segment is not None, config.validation, num_bytes)) as parts,
+        closing(Parts(folder, dtype_of(tokenizer), has_words, config.validation, num_bytes)) as parts,
     ):
         for prepared in in_order(prepare, blocks(sources, config.text), config.workers):
             is_kept = sieve.keep(prepared)
@@ -90,8 +89,12 @@ class Prepared:
 class Preparer:
     """Makes a block of text into documents of tokens; a process keeps one, with what its tokenizer looked up."""
 
-    def __init__(self, tokenizer: Tokenizer, segment: Segment | None, with_bands: bool) -> None:
-        self._tokenizer, self._segment, self._with_bands = tokenizer, segment, with_bands
+    def __init__(self, tokenizer: Tokenizer, has_words: bool, has_bands: bool) -> None:
+        self._tokenizer, self._has_words, self._has_bands = tokenizer, has_words, has_bands
+        self._segment = load_segmenter() if has_words else None
+
+    def __reduce__(self) -> tuple[type["Preparer"], tuple[Tokenizer, bool, bool]]:
+        return Preparer, (self._tokenizer, self._has_words, self._has_bands)  # no segmenter can be sent to a process
 
     def __call__(self, block: Block) -> Prepared:
         texts, tally = documents(block)
@@ -110,7 +113,7 @@ class Preparer:
         tally.counts["empty documents"] += int((~is_full).sum())
         made = Documents(tokens, lengths[has_tokens], document_lengths[is_full], begins_word)
         digests = np.array([digest(text) for text in texts], np.uint64)[is_full]
-        bands = band_numbers(made, digests) if self._with_bands else None
+        bands = band_numbers(made, digests) if self._has_bands else None
         return Prepared(made, digests, bands, int((tokens == _unknown_id(self._tokenizer)).sum()), tally, block.done)
 
 
