@@ -59,6 +59,9 @@ def test_the_measure_sees_a_cut_too_many_and_one_too_few():
         ("却又……算了。雨越下越大……天黑了", 3),
         ("他说“I love it!”球迷欢呼。", 2),
         ("我是H.O.T.。你也是", 2),
+        ("MRS. LUNN. I never did. DR. NO. Nor I.", 4),
+        ("他看了《瞧！這個人》。我看了《Go! Go!》，很好。", 2),
+        ("《未完。他走了。", 2),
         (" \n \n", 0),
     ],
 )

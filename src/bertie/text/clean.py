@@ -31,6 +31,7 @@ NAMED_LINK = re.compile(r"\[\[[^][:|\n]{1,40}:[^][\n]{0,3000}\]\]")  # files, ca
 TEMPLATE = re.compile(r"\{\{[^{}]{0,3000}\}\}")
 VARIANT = re.compile(r"-\{([^{}]{0,1000})\}-")  # Chinese Wikipedia's spellings by region
 SPELLING = re.compile(r"zh(?:-\w+)?\s*:\s*([^;]*)")
+EMPHASIS = re.compile(r"(?<!\w)_(?![\s_])((?:[^_\n]++|\n(?!\n))++)(?<!\s)_(?!\w)")  # italics in plain text
 EMPTY_BRACKETS = re.compile(r"[(][ ,;:/'\"“”]*[)]")
 EMPTY_WIDE_BRACKETS = re.compile(r"（[ ,;:/'\"“”，；：、]*）")
 
@@ -61,6 +62,8 @@ def clean(text: str, counts: "Counter[str]") -> str:
     if "[[" in text:
         text = _replace(LINK, r"\1", text, "links", counts)
         text = _replace(NAMED_LINK, "", text, "links", counts)
+    if "_" in text:
+        text = _replace(EMPHASIS, r"\1", text, "emphasis", counts)
     if "(" in text:
         text = _replace(EMPTY_BRACKETS, _unless_called, text, "empty brackets", counts)
     if "（" in text:

@@ -54,7 +54,7 @@ ENGLISH_SPEAKER = re.compile(
     r"murmured|muttered|demanded|inquired|thought|wondered|screamed|yelled|sighed|observed|remarked|continued)\b"
 )
 CHINESE_SPEAKER = re.compile(r"\w{1,8}?(?:[说說道问問喊叫答笑嚷吼骂罵][着著了道]?|一声|一聲)(?=[，。！？…])")
-SHORT_CLAUSE, LONGEST_QUOTATION = 40, 1000  # characters that are looked at before a stop, at most
+SHORT_CLAUSE, LONGEST_QUOTATION, LONGEST_TITLE = 40, 1000, 60  # characters that are looked at before a stop, at most
 QUOTES = {"”": "“", "’": "‘", "」": "「", "』": "『"}
 
 
@@ -78,7 +78,7 @@ def _is_end(line: str, start: int, match: re.Match[str]) -> bool:
     stop, at, after = match[1], match.start(), match.end()
     if stop[0] == "." and (len(stop) == 1 or stop[1] not in STOPS):
         return _is_end_at_period(line, start, at, after)
-    if stop[-1] in "》〉":  # the stop is part of a title
+    if stop[-1] in "》〉" or _is_in_title(line, start, at):
         return False
     is_wide = any(char in WIDE for char in stop)
     if stop[0] in ".…" and not is_wide and not _is_clause(line, start, at):
@@ -95,7 +95,7 @@ def _is_end_at_period(line: str, start: int, at: int, after: int) -> bool:
     word = line[max(line.rfind(" ", first, at) + 1, first) : at].lstrip("\"'“‘«([")
     if len(word) > LONGEST_ABBREVIATION:
         return True
-    if ENUMERATOR.fullmatch(line, start, at) or word in NEVER_LAST:
+    if ENUMERATOR.fullmatch(line, start, at) or word in NEVER_LAST or word.capitalize() in NEVER_LAST:
         return False
     next_word = NEXT_WORD.match(line, after)
     if word in BEFORE_NUMBERS:
@@ -103,6 +103,11 @@ def _is_end_at_period(line: str, start: int, at: int, after: int) -> bool:
     if word in SELDOM_LAST or (len(word) == 1 and word.isalpha()) or DOTTED.fullmatch(word):
         return next_word is not None and next_word[1] in STARTERS
     return True
+
+
+def _is_in_title(line: str, start: int, at: int) -> bool:
+    opener = line.rfind("《", max(start, at - LONGEST_TITLE), at)
+    return opener >= 0 and line.find("》", opener, opener + LONGEST_TITLE) > at
 
 
 def _is_clause(line: str, start: int, at: int) -> bool:
