@@ -1,6 +1,6 @@
 """ids -> hidden: a batch of flat tokens, the embedding tables, the layers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -28,15 +28,22 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
+        return self._each(lambda tensor: _moved(tensor, device))
+
+    def pinned(self) -> "Batch":
+        """The same batch in memory that a GPU can copy from while it computes."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
         return Batch(
-            ids_N=_moved(self.ids_N, device),
-            segments_N=_moved(self.segments_N, device),
-            positions_N=_moved(self.positions_N, device),
-            starts_S=_moved(self.starts_S, device),
+            ids_N=change(self.ids_N),
+            segments_N=change(self.segments_N),
+            positions_N=change(self.positions_N),
+            starts_S=change(self.starts_S),
             max_length=self.max_length,
-            masked_M=None if self.masked_M is None else _moved(self.masked_M, device),
-            labels_M=None if self.labels_M is None else _moved(self.labels_M, device),
-            pair_S=None if self.pair_S is None else _moved(self.pair_S, device),
+            masked_M=None if self.masked_M is None else change(self.masked_M),
+            labels_M=None if self.labels_M is None else change(self.labels_M),
+            pair_S=None if self.pair_S is None else change(self.pair_S),
         )
 
 
