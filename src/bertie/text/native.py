@@ -32,7 +32,7 @@ def build_pipeline(source: Source, settings: Rules, rules: str) -> Pipeline:
     if not source.is_bert:
         assert source.pipeline is not None
         return source.pipeline
-    pieces = source.pipeline.get_vocab(with_added_tokens=False) if source.pipeline else source.entries
+    pieces = set(source.pipeline.get_vocab(with_added_tokens=False) if source.pipeline else source.entries)
     ids = {piece: at for at, piece in enumerate(source.entries) if piece in pieces}
     roles = source.roles
     if roles["unk"] not in ids:
