@@ -8,7 +8,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from bertie.pretraining.pairs import IS_NEXT, IS_NOT, NO_PAIR, NUM_TOGETHER, Offsets, PairsConfig, draw_pass
+from bertie.pretraining.pairs import (
+    IS_NEXT,
+    IS_NOT,
+    NO_PAIR,
+    NUM_TOGETHER,
+    Offsets,
+    PairsConfig,
+    draw_part,
+    joined,
+    num_parts,
+)
 
 MAX_LENGTH = 64
 
@@ -19,6 +29,10 @@ def corpus(num_documents, seed, mean_sentences=12, longest_sentence=40):
     num_sentences = rng.geometric(1 / mean_sentences, num_documents)
     lengths = np.minimum(rng.geometric(1 / 14, num_sentences.sum()), longest_sentence)
     return Offsets(np.append(0, np.cumsum(lengths)), np.append(0, np.cumsum(num_sentences)))
+
+
+def draw_pass(offsets, config, seed, number):
+    return (draw_part(offsets, config, (seed, number), part) for part in range(num_parts(offsets)))
 
 
 def sequences(offsets, config, seed=0, number=0):
@@ -310,3 +324,15 @@ def test_lengths_count_special_tokens():
 def test_wrong_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         PairsConfig(**settings)
+
+
+def test_sequences_are_selected_in_any_order_and_joined_again():
+    offsets = corpus(40, seed=8)
+    (part,) = draw_pass(offsets, PairsConfig("full_sentences", max_length=MAX_LENGTH), 0, 0)
+    num_sequences = len(part.labels_S)
+    order = np.random.default_rng(3).permutation(num_sequences)
+    shuffled = joined([part.select(order[:7]), part.select(order[7:])])
+    back = shuffled.select(np.argsort(order))
+    for name in ("starts_R", "ends_R", "firsts_S", "labels_S"):
+        assert getattr(back, name).tolist() == getattr(part, name).tolist()
+    assert (shuffled.lengths() == part.lengths()[order]).all()

@@ -5,7 +5,7 @@ and a [SEP]. The walk through a document is sequential, so many documents are wa
 R: ranges; G: the documents that are walked as a group; U: sentences, or pieces of those too long for a sequence.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 IS_NEXT, IS_NOT, NO_PAIR = 0, 1, -100
-NUM_TOGETHER = 4096  # documents walked at once; part of what a seed means
+NUM_TOGETHER = 4096  # documents walked at once, at most; part of what a seed means
 MAX_DRAWS = 10  # of a document that is to be another one
 
 
@@ -66,16 +66,39 @@ class Sequences:
         ends = np.append(0, np.cumsum(self.ends_R - self.starts_R + 1))
         return 1 + np.diff(ends[self.firsts_S])
 
+    def select(self, chosen_C: Ints) -> "Sequences":
+        """Those of the sequences, in this order."""
+        num_ranges_C = np.diff(self.firsts_S)[chosen_C]
+        firsts_C = np.append(0, np.cumsum(num_ranges_C))
+        ranges = np.repeat(self.firsts_S[chosen_C] - firsts_C[:-1], num_ranges_C) + np.arange(firsts_C[-1])
+        return Sequences(self.starts_R[ranges], self.ends_R[ranges], firsts_C, self.labels_S[chosen_C])
 
-def draw_pass(offsets: Offsets, config: PairsConfig, seed: int, number: int) -> Iterator[Sequences]:
-    """All sequences of a pass over the documents, in an order that is drawn, as are they, from seed and pass alone.
 
-    Some thousand documents at a time; neighbours are from the same ones, so that whoever trains on them shuffles first.
+def joined(several: Sequence[Sequences]) -> Sequences:
+    """The sequences of all, one after the other."""
+    num_ranges = np.cumsum([0, *(len(one.starts_R) for one in several)])
+    firsts = [one.firsts_S[:-1] + before for one, before in zip(several, num_ranges, strict=False)]
+    return Sequences(
+        np.concatenate([one.starts_R for one in several]),
+        np.concatenate([one.ends_R for one in several]),
+        np.append(np.concatenate(firsts), num_ranges[-1]),
+        np.concatenate([one.labels_S for one in several]),
+    )
+
+
+def num_parts(offsets: Offsets) -> int:
+    """In how many parts a pass over the documents is drawn."""
+    return -(-(len(offsets.documents) - 1) // NUM_TOGETHER)
+
+
+def draw_part(offsets: Offsets, config: PairsConfig, seeds: Sequence[int], part: int) -> Sequences:
+    """The sequences of one part of a pass, whose documents and all else are drawn from the pass's seeds alone.
+
+    Neighbours are from the same documents, so that whoever trains on them shuffles first.
     """
-    order = np.random.default_rng((seed, number)).permutation(len(offsets.documents) - 1)
-    for part, first in enumerate(range(0, len(order), NUM_TOGETHER)):
-        rng = np.random.default_rng((seed, number, part + 1))  # not 0, which numpy takes for nothing
-        yield KINDS[config.kind](offsets, order[first : first + NUM_TOGETHER], config, rng)
+    order = np.random.default_rng(seeds).permutation(len(offsets.documents) - 1)
+    rng = np.random.default_rng((*seeds, part + 1))  # not 0, which numpy takes for nothing
+    return KINDS[config.kind](offsets, np.array_split(order, num_parts(offsets))[part], config, rng)
 
 
 def _draw_pairs(offsets: Offsets, documents_G: Ints, config: PairsConfig, rng: np.random.Generator) -> Sequences:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertie.model.device import pick_device
 from bertie.model.encoder import Batch, pack
 from bertie.model.folder import load as load_model
 from bertie.model.heads import Model, pool
@@ -34,17 +35,6 @@ def load(folder: str | Path, device: str = "auto", allow_pickle: bool = False) -
     path = Path(folder)
     model = load_model(path, allow_pickle=allow_pickle)
     return Bert(model.to(pick_device(device)).eval(), Tokenizer.load(path), read_sentence_settings(path))
-
-
-def pick_device(name: str) -> torch.device:
-    """The device of that name; for `auto` a GPU where there is one."""
-    is_here = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if name == "auto":
-        return torch.device(next(device for device, here in is_here.items() if here))
-    if not is_here.get(name):
-        here = ", ".join(device for device, here in is_here.items() if here)
-        raise ValueError(f"device {name!r} is not on this machine; allowed here: auto, {here}.")
-    return torch.device(name)
 
 
 class Bert:

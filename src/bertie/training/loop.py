@@ -103,6 +103,7 @@ class State:
     batches: int = 0
     tokens: int = 0
     seconds: float = 0.0
+    place: tuple[int, int] = (0, 0)  # whoever draws the batches may note here where to go on; the loop does not look
     recent_losses: Tensor = field(default_factory=lambda: torch.full((NUM_RECENT,), math.nan))  # of steps not skipped
     num_skips: Tensor = field(default_factory=lambda: torch.zeros(()))  # in a row, up to now
 

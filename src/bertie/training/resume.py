@@ -18,6 +18,7 @@ from bertie.training.loop import State
 log = logging.getLogger(__name__)
 
 TENSORS, SEAL = "state.safetensors", "state.json"
+COUNTERS = ("step", "batches", "tokens", "seconds", "place")
 
 
 def save_state(folder: Path, model: nn.Module, state: State, ranks: Ranks, keep: int) -> None:
@@ -29,7 +30,7 @@ def save_state(folder: Path, model: nn.Module, state: State, ranks: Ranks, keep:
     try:
         with replacing_folder(target) as partial:
             save_file(tensors, partial / TENSORS)
-            counters = {"step": state.step, "batches": state.batches, "tokens": state.tokens, "seconds": state.seconds}
+            counters = {name: getattr(state, name) for name in COUNTERS}
             seal(partial, SEAL, counters)
     except (OSError, SafetensorError) as error:
         saved = [path.name for path in saved_states(folder)]
@@ -53,6 +54,9 @@ def load_state(folder: Path, model: nn.Module, state: State, ranks: Ranks) -> bo
     restore(load_file(path / TENSORS), model, state)
     state.step, state.batches = int(step), int(_number(counters, "batches"))
     state.tokens, state.seconds = int(_number(counters, "tokens")), _number(counters, "seconds")
+    place = counters["place"]
+    assert isinstance(place, list)
+    state.place = (place[0], place[1])
     return True
 
 
