@@ -1,5 +1,6 @@
 """Which part and which shard each document goes to: its own text decides, whatever stands around it."""
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -54,8 +55,9 @@ class Parts:
         return sorted(self._entries, key=lambda entry: entry.name)
 
     def close(self) -> None:
-        for writer in self._open.values():
-            writer.close()
+        with ExitStack() as stack:  # one that fails, on a full disk, keeps no other from being closed
+            for writer in self._open.values():
+                stack.callback(writer.close)
 
     def _release(self, part: Part) -> None:
         if self._waiting is not None:

@@ -6,6 +6,7 @@ where a segmenter was used, NAME.words, a bit a token, set where a word begins. 
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -94,8 +95,9 @@ class ShardWriter:
         return {kind: sha256(path) for kind, path in self._paths.items()}
 
     def close(self) -> None:
-        for file in self._files.values():
-            file.close()
+        with ExitStack() as stack:
+            for file in self._files.values():
+                stack.callback(file.close)
 
     def _write_starts(self, kind: str, first: int, lengths: Ints) -> None:
         self._files[kind].write((first + np.cumsum(lengths) - lengths).astype(OFFSET).data)
