@@ -32,7 +32,7 @@ TEMPLATE = re.compile(r"\{\{[^{}]{0,3000}\}\}")
 VARIANT = re.compile(r"-\{([^{}]{0,1000})\}-")  # Chinese Wikipedia's spellings by region
 SPELLING = re.compile(r"zh(?:-\w+)?\s*:\s*([^;]*)")
 EMPHASIS = re.compile(r"(?<!\w)_(?![\s_])((?:[^_\n]++|\n(?!\n))++)(?<!\s)_(?!\w)")  # italics in plain text
-EMPTY_BRACKETS = re.compile(r"[(][ ,;:/'\"“”]*[)]")
+EMPTY_BRACKETS = re.compile(r"(?<![A-Za-z0-9_)\]])[(][ ,;:/'\"“”]*[)]")  # print() and f(x)() are not leftovers
 EMPTY_WIDE_BRACKETS = re.compile(r"（[ ,;:/'\"“”，；：、]*）")
 
 TAB, NEWLINE, SPACE, HYPHEN = 9, 10, 32, 45
@@ -65,7 +65,7 @@ def clean(text: str, counts: "Counter[str]") -> str:
     if "_" in text:
         text = _replace(EMPHASIS, r"\1", text, "emphasis", counts)
     if "(" in text:
-        text = _replace(EMPTY_BRACKETS, _unless_called, text, "empty brackets", counts)
+        text = _replace(EMPTY_BRACKETS, "", text, "empty brackets", counts)
     if "（" in text:
         text = _replace(EMPTY_WIDE_BRACKETS, "", text, "empty brackets", counts)
     return text
@@ -123,12 +123,6 @@ def _spelling(match: re.Match[str]) -> str:
         return ""
     spellings: list[str] = SPELLING.findall(body)
     return next((spelling.strip() for spelling in spellings if spelling.strip()), "" if spellings else body)
-
-
-def _unless_called(match: re.Match[str]) -> str:
-    """Nothing, but print() and f(x)() are not leftovers."""
-    before = match.string[match.start() - 1 : match.start()]
-    return match[0] if before.isascii() and (before.isalnum() or before in tuple("_)]")) else ""
 
 
 @dataclass(frozen=True)

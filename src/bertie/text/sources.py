@@ -9,7 +9,7 @@ import re
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,14 +84,14 @@ def _sources(given: str) -> list[Source]:
         return [Source("standard input", None, 0, True)]
     path = Path(given)
     if given and path.is_dir():
-        files = [file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path))]
+        files = [file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path).parts)]
         if not files:
             raise ValueError(f"{given} is a folder without files: name one that holds text.")
         return [_file(file, is_asked_for=False) for file in sorted(files)]
     if given and path.exists():
         return [_file(path, is_asked_for=True)]
     found = Path(path.anchor).glob(str(path.relative_to(path.anchor))) if path.parts else []
-    matches = sorted(match for match in found if not _is_hidden(Path(match.name)))
+    matches = sorted(match for match in found if not _is_hidden(set(match.parts).difference(path.parts)))
     if not matches:
         raise ValueError(f"{given!r} does not exist: name files, folders or globs, or - for standard input.")
     return [source for match in matches for source in _sources(str(match))]
@@ -102,8 +102,8 @@ def _file(path: Path, is_asked_for: bool) -> Source:
     return Source(str(path), path, status.st_size if stat.S_ISREG(status.st_mode) else 0, is_asked_for)
 
 
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+def _is_hidden(parts: Iterable[str]) -> bool:
+    return any(part.startswith(".") for part in parts)
 
 
 class Parts(io.RawIOBase):

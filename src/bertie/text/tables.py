@@ -49,8 +49,11 @@ def json_column(lines: bytes, wanted: str | None, name: str) -> str:
 def row_column(lines: str, wanted: str | None, name: str, form: str) -> int:
     """The number of the column of a CSV or TSV file, by its first line, which names them, and the rows that follow."""
     rows = list(islice(split_rows(lines, form), 1 + SAMPLE))
-    columns = rows[0] if rows else []
-    kinds = {column: any(len(row) > at and _is_text(row[at]) for row in rows[1:]) for at, column in enumerate(columns)}
+    columns, rows = (rows[0], rows[1:]) if rows else ([], [])
+    kinds = {
+        column: not rows or any(len(row) > at and _is_text(row[at]) for row in rows)
+        for at, column in enumerate(columns)
+    }
     return columns.index(choose_column(kinds, wanted, name))
 
 
@@ -80,9 +83,12 @@ def parquet_texts(stream: Stream, source: Source, wanted: str | None) -> Iterato
                 )
             for batch in table.iter_batches(batch_size=ROWS, columns=[column]):
                 yield tuple(text or "" for text in batch.column(0).to_pylist())
-    except arrow.ArrowException as error:
+    except (arrow.ArrowException, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk's complaint, not Arrow's
+            raise
+        said = " ".join(str(error).split())
         raise ValueError(
-            f"{source.name} is damaged, for it cannot be read as Parquet: {error}. Copy it anew."
+            f"{source.name} is damaged, for it cannot be read as Parquet: {said.rstrip('.')}. Copy it anew."
         ) from None
 
 
