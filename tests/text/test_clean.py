@@ -44,7 +44,7 @@ Was never heard before.
         ("call print() and f(x)() and a[0]()", None, {}),
         ("-{zh-hans:计算机; zh-hant:電腦}-", "计算机", {"spelling variants": 1}),
         ("-{T|zh-cn:标题}-x-{原文}-", "x原文", {"spelling variants": 2}),
-        ("a\r\nb\rc\u2028d\x85e\0f", "a\nb\nc\nd\nef", {}),
+        ("a\r\nb\rc\u2028d\x85e\0f\x1fg", "a\nb\nc\nd\nef\ng", {}),
     ],
 )
 def test_what_an_extractor_left_behind_is_removed_and_counted(text, expected, counts):

@@ -31,7 +31,7 @@ class BlockCounts:
 class WordCounts:
     """The words of a text and how often they occur; rare words of a text with very many may be missing."""
 
-    most_words: int = MOST_WORDS
+    most_words: int
     words: dict[str, int] = field(default_factory=dict)
     num_forgotten: int = 0
     held_out: list[str] = field(default_factory=list)
@@ -117,7 +117,7 @@ def count_sources(
     sources: Sequence[Source], config: TextConfig, cased: bool, workers: int, report: Callable[[int, int], None]
 ) -> WordCounts:
     """The words of all sources, the same for any number of workers."""
-    counts = WordCounts()
+    counts = WordCounts(MOST_WORDS)
     counter = BlockCounter(cased)
     size = sum(source.size for source in sources)
     for block in in_order(counter, _some_at_a_time(blocks(sources, config)), workers):
@@ -133,10 +133,12 @@ def count_sources(
 def _some_at_a_time(several: Iterable[Block]) -> Iterator[list[Block]]:
     """The blocks of small files together, as words that are counted together need less adding up."""
     some: list[Block] = []
+    size = 0
     for block in several:
         some.append(block)
-        if sum(len(block.data) for block in some) >= BLOCK:
+        size += block.size
+        if size >= BLOCK:
             yield some
-            some = []
+            some, size = [], 0
     if some:
         yield some

@@ -50,6 +50,11 @@ class Block:
     column: str | int
     done: int
 
+    @property
+    def size(self) -> int:
+        """Bytes, or for texts characters."""
+        return len(self.data) if isinstance(self.data, bytes) else sum(map(len, self.data))
+
 
 @dataclass
 class Tally:
