@@ -10,7 +10,7 @@ from types import FrameType
 import click
 
 from bertie import __version__, console
-from bertie.commands import models, text
+from bertie.commands import models, pretraining, text
 
 USER_ERROR, INTERRUPTED, TERMINATED = 2, 130, 143
 
@@ -52,6 +52,7 @@ for command in (
     text.vocab,
     text.tokenize,
     text.corpus,
+    pretraining.pretrain,
     models.embed,
     models.fill,
     models.inspect,

@@ -12,11 +12,16 @@ Report = Callable[[int, int], None]  # units done, units in all
 @contextmanager
 def progress(label: str, unit: str = "bytes") -> Iterator[Report]:
     """A function to call with (done, total): it keeps a bar on a terminal, or writes a line now and then to a log."""
-    if sys.stderr.isatty():
-        with _bar(label, unit) as report:
-            yield report
-    else:
-        yield _lines(label, unit)
+    with _shown(label) as show:
+        started = time.monotonic()
+        yield lambda done, total: show(done, total, _speed(done, unit, time.monotonic() - started))
+
+
+@contextmanager
+def run_progress(label: str) -> Iterator[Callable[[float, str], None]]:
+    """The same for a run of training: a function to call with the share that is done, and its figures."""
+    with _shown(label) as show:
+        yield lambda share, figures: show(share, 1.0, figures)
 
 
 def say(sentence: str) -> None:
@@ -47,41 +52,56 @@ def amount(number: float, unit: str = "") -> str:
     return f"{whole} {unit}".rstrip()
 
 
+def duration(seconds: float) -> str:
+    """A time as people read it: 42 s, 12 min 05 s, 3 h 40 min."""
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+    return f"{minutes // 60:,} h {minutes % 60:02} min"
+
+
+Show = Callable[[float, float, str], None]  # done, in all (0: nobody knows), what to say beside it
+
+
 @contextmanager
-def _bar(label: str, unit: str) -> Iterator[Report]:
+def _shown(label: str) -> Iterator[Show]:
+    if sys.stderr.isatty():
+        with _bar(label) as show:
+            yield show
+    else:
+        yield _lines(label)
+
+
+@contextmanager
+def _bar(label: str) -> Iterator[Show]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[speed]}"))
-    started = time.monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[note]}"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task(label, total=None, speed="")
-
-        def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total, speed=_speed(done, unit, time.monotonic() - started))
-
-        yield report
+        task = bar.add_task(label, total=None, note="")
+        yield lambda done, total, note: bar.update(task, completed=done, total=total or None, note=note)
 
 
-def _lines(label: str, unit: str) -> Report:
-    started = last = time.monotonic()
+def _lines(label: str) -> Show:
+    last = time.monotonic()
+    first: tuple[float, float] | None = None  # done by then, and when: a run that goes on was partly done before
 
-    def report(done: int, total: int) -> None:
-        nonlocal last
+    def show(done: float, total: float, note: str) -> None:
+        nonlocal last, first
         now = time.monotonic()
-        if now - last < SECONDS_BETWEEN_LINES or not done:
+        first = first or (done, now)
+        if now - last < SECONDS_BETWEEN_LINES or done <= first[0]:
             return
         last = now
-        left = (total - done) * (now - started) / done
-        share = f"{done / total:.0%}" if total else amount(done, unit)
-        print(f"{label}: {share}, {_speed(done, unit, now - started)}, {left:.0f} s left", file=sys.stderr, flush=True)
+        left = (total - done) * (now - first[1]) / (done - first[0])
+        parts = [f"{done / total:.0%}", note, f"{duration(left)} left"] if total else [note]
+        print(f"{label}: {', '.join(parts)}", file=sys.stderr, flush=True)
 
-    return report
+    return show
 
 
-def _speed(done: int, unit: str, seconds: float) -> str:
-    return (
-        f"{amount(round(done / seconds), 'B' if unit == 'bytes' else unit + ' ')}/s".replace(" /", "/")
-        if seconds
-        else ""
-    )
+def _speed(done: float, unit: str, seconds: float) -> str:
+    if not seconds:
+        return ""
+    return f"{amount(round(done / seconds), 'B' if unit == 'bytes' else unit + ' ')}/s".replace(" /", "/")

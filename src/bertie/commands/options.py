@@ -1,10 +1,14 @@
 """What several commands share: options, a text or a text a line, JSON lines, threads."""
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
 
 import click
+
+# What a shell takes for a program that this signal ended.
+EXIT_OF_SIGNAL: dict[int | None, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 DEVICE = click.option(
     "--device",

@@ -15,7 +15,7 @@ import torch
 from bertie.corpus.shards import Shard
 from bertie.model.encoder import Batch
 from bertie.pretraining.objective import Rows, Slots, Specials, lay_out, make_batch, num_fillers
-from bertie.pretraining.pairs import Booleans, Ints, Offsets, PairsConfig, Sequences, draw_part, joined, num_parts
+from bertie.pretraining.pairs import Booleans, Ints, Offsets, Sequences, draw_part, joined, num_parts
 from bertie.pretraining.recipe import Recipe
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.loop import Batches, Drawn
@@ -227,9 +227,12 @@ def read_rows(shard: Shard, sequences: Sequences, goes_on: Booleans, specials: S
     return lay_out(tokens, goes_on[tokens] if begins_word is None else ~begins_word, sequences, specials)
 
 
-def phase(recipe: Recipe, max_length: int) -> Recipe:
-    """The recipe with sequences of this length."""
-    return replace(recipe, long_length=None, pairs=PairsConfig(recipe.pairs.kind, max_length, recipe.pairs.short_share))
+def second_phase(recipe: Recipe) -> Recipe:
+    """The recipe of the second phase: longer sequences, with as many more masks at most."""
+    assert recipe.long_length is not None
+    cap = recipe.masking.cap * recipe.long_length // recipe.pairs.max_length
+    pairs, masking = replace(recipe.pairs, max_length=recipe.long_length), replace(recipe.masking, cap=cap)
+    return replace(recipe, pairs=pairs, masking=masking, long_length=None)
 
 
 def _offsets(shard: Shard) -> Offsets:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from bertie.config import from_toml, override, to_toml
+from bertie.config import from_toml, override
 from bertie.model.config import ModelConfig, preset
 from bertie.pretraining.masking import MaskingConfig
 from bertie.pretraining.objective import HEADS, Objective
@@ -67,6 +67,8 @@ class Recipe:
             raise ValueError(f"long_length is {self.long_length}; it must be more than {self.pairs.max_length}.")
         if self.long_length is not None and (self.loop.budget.unit != "steps" or self.loop.batch_warmup):
             raise ValueError("two phases need a budget in steps of equal size: leave long_length out (none) for one.")
+        if self.loop.seed < 0:
+            raise ValueError(f"seed is {self.loop.seed}; it must be 0 or more.")
         for name, least in (("epochs", 0.0), ("threads", 0), ("keep", 0), ("validation_sequences", 0)):
             number = getattr(self, name)
             if number is not None and not number > least:
@@ -120,24 +122,6 @@ def with_dropout(config: ModelConfig, dropout: float | None) -> ModelConfig:
 def longest(recipe: Recipe) -> int:
     """The most tokens a sequence has in any phase."""
     return max(recipe.pairs.max_length, recipe.long_length or 0)
-
-
-def differences(before: Recipe, now: Recipe) -> list[str]:
-    """What differs, a line each, as `key = value` in the one and in the other."""
-    lines = [set(_named_lines(recipe)) for recipe in (before, now)]
-    changed = sorted({key for key, _ in lines[0] ^ lines[1]})
-    values = [dict(side) for side in lines]
-    return [f"{key}: {values[0].get(key, 'none')} then, {values[1].get(key, 'none')} now" for key in changed]
-
-
-def _named_lines(recipe: Recipe) -> Iterable[tuple[str, str]]:
-    table = ""
-    for line in to_toml(recipe).splitlines():
-        if line.startswith("["):
-            table = line.strip("[]") + "."
-        elif line:
-            key, _, value = line.partition(" = ")
-            yield table + key, value
 
 
 def _full_key(setting: str) -> str:

@@ -47,8 +47,10 @@ class Ranks:
 
 
 @contextmanager
-def joined(device: Literal["cpu", "cuda", "mps"]) -> Iterator[Ranks]:
-    """This process as torchrun started it, connected to the others until the block ends; without torchrun, alone."""
+def joined(device: str) -> Iterator[Ranks]:
+    """This process as torchrun started it, connected to the others until the block ends; without torchrun, alone.
+
+    device: cpu, cuda or mps."""
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1:
         yield Ranks(torch.device(device))
@@ -88,6 +90,12 @@ def spread(model: nn.Module, sharding: Literal["ddp", "fsdp"], ranks: Ranks) -> 
 def bare(model: nn.Module) -> nn.Module:
     """The model without ddp's wrapping: its parameters have the same names for any number of ranks."""
     return model.module if isinstance(model, DistributedDataParallel) else model
+
+
+def compute_deterministically() -> None:
+    """Have a GPU give the same to the bit each time, by its slower algorithms; the CPU does anyway."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for; read when it starts
+    torch.use_deterministic_algorithms(True)
 
 
 @contextmanager

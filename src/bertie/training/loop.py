@@ -150,7 +150,7 @@ def fit(
         state.step += 1
         state.batches += totals.num_batches
         state.tokens += totals.num_tokens
-        reporter.hold({**_place(state), "lr": state.optimizers[0].param_groups[0]["lr"]}, figures)
+        reporter.hold({**place_of(state), "lr": state.optimizers[0].param_groups[0]["lr"]}, figures)
         is_over = fraction_done(config.budget, state) >= 1
         if is_over or _is_due(config.evaluate_every, state.step):
             _evaluate(state, hooks, reporter)
@@ -185,16 +185,17 @@ def num_batches(config: LoopConfig, state: State) -> int:
 
 def _evaluate(state: State, hooks: Hooks, reporter: Reporter) -> None:
     reporter.report_held()
-    reporter.tell({"event": "evaluate", **_place(state), **hooks.evaluate()})
+    reporter.tell({"event": "evaluate", **place_of(state), **hooks.evaluate()})
 
 
 def _save(state: State, hooks: Hooks, reporter: Reporter) -> None:
     reporter.report_held()
     hooks.save(state)
-    reporter.tell({"event": "save", **_place(state)})
+    reporter.tell({"event": "save", **place_of(state)})
 
 
-def _place(state: State) -> dict[str, float]:
+def place_of(state: State) -> dict[str, float]:
+    """Where the run stands, as every event says it."""
     return {"step": state.step, "tokens": state.tokens, "seconds": state.seconds}
 
 

@@ -1,0 +1,119 @@
+"""From a corpus to a model: bertie pretrain."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bertie import console
+from bertie.commands.options import EXIT_OF_SIGNAL
+
+if TYPE_CHECKING:
+    from bertie.pretraining.recipe import Recipe
+    from bertie.training.loop import Budget
+    from bertie.training.runlog import Event
+
+RECIPE = click.option("--recipe", default="tiny-cpu", show_default=True, help="A recipe's name, or a .toml file.")
+PRESET = click.option("--preset", help="The model's shape in place of the recipe's: tiny, bert-base ...")
+SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
+MINUTES = click.option("--minutes", type=float, help="Train so long; the learning rate comes down in time.")
+STEPS = click.option("--steps", type=int, help="Train so many steps.")
+TOKENS = click.option("--tokens", type=int, help="Train on so many tokens.")
+INIT = click.option("--init", type=Path, help="A model folder to go on from, with the corpus's vocabulary.")
+SEED = click.option("--seed", type=int, help="Of the initial weights, the order of the text, masks and dropout.")
+DEVICE = click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "mps"]), help="Where to train.")
+PRECISION = click.option("--precision", type=click.Choice(["float32", "bf16"]), help="bf16: products in bfloat16.")
+THREADS = click.option("--threads", type=int, help="Processor threads.")
+
+
+@click.command()
+@click.argument("corpus", type=Path)
+@click.option("--out", required=True, type=Path, help="The run folder to write; the model will be in OUT/model.")
+@RECIPE
+@PRESET
+@SET
+@MINUTES
+@STEPS
+@TOKENS
+@INIT
+@SEED
+@DEVICE
+@PRECISION
+@THREADS
+@click.option("--resume", is_flag=True, help="Go on with the run in OUT; repeat the command it was begun with.")
+@click.option("--allow-changes", is_flag=True, help="With --resume: go on though the recipe is another.")
+@click.option("--tensorboard", is_flag=True, help="Write the figures for TensorBoard too, to OUT/tensorboard.")
+def pretrain(
+    corpus: Path,
+    out: Path,
+    recipe: str,
+    preset: str | None,
+    settings: tuple[str, ...],
+    minutes: float | None,
+    steps: int | None,
+    tokens: int | None,
+    init: Path | None,
+    seed: int | None,
+    device: str | None,
+    precision: str | None,
+    threads: int | None,
+    resume: bool,
+    allow_changes: bool,
+    tensorboard: bool,
+) -> None:
+    """Train a model on the folder that `bertie corpus` made, or go on with a run that was stopped.
+
+    \b
+    Example: bertie pretrain my-corpus --out my-run --recipe tiny-cpu --steps 500
+    """
+    from bertie.pretraining.run import Order, pretrain
+
+    said = {"preset": preset, "init": init, "seed": seed, "device": device, "precision": precision, "threads": threads}
+    changed = make_recipe(recipe, settings, said, budgets(minutes, steps, tokens))
+    order = Order(changed, corpus, out, resume, allow_changes, tensorboard)
+    with console.run_progress("training") as show:
+
+        def watch(event: "Event", share: float) -> None:
+            if event["event"] == "train":
+                show(share, _figures(event))
+            elif event["event"] == "evaluate" and "validation_loss" in event:
+                console.say(f"step {event['step']:,}, held-back text: {_figures(event, 'validation_')}")
+            elif event["event"] == "skip":
+                console.say(f"step {event['step']:,} was skipped: {event['reason']}")
+
+        ending = pretrain(order, watch)
+    if ending.outcome == "stopped":
+        console.say(f"Stopped and saved. To go on, repeat the command with --resume; {out} has all that it needs.")
+        raise click.exceptions.Exit(EXIT_OF_SIGNAL[ending.signal])
+    if ending.outcome == "finished":
+        console.say(f"{out / 'model'} holds the model, {out / 'log.jsonl'} how it came about.")
+
+
+def make_recipe(name: str, settings: Sequence[str], said: Mapping[str, object], ends: Sequence["Budget"]) -> "Recipe":
+    """The recipe of that name as the options change it: those that have a flag, then `--set`, then the end."""
+    from bertie.pretraining.recipe import change, read_recipe, with_budget
+
+    if len(ends) > 1:
+        raise ValueError("--minutes, --steps and --tokens each say when the run ends: give one of them.")
+    flags = [f"{key}={value}" for key, value in said.items() if value is not None]
+    recipe = change(read_recipe(name), [*flags, *settings])
+    return with_budget(recipe, ends[0]) if ends else recipe
+
+
+def budgets(minutes: float | None, steps: int | None, tokens: int | None) -> list["Budget"]:
+    """The ends that were given."""
+    from bertie.training.loop import Budget
+
+    ends = [] if minutes is None else [Budget(minutes, "minutes")]
+    ends += [] if steps is None else [Budget(steps, "steps")]
+    return ends + ([] if tokens is None else [Budget(tokens, "tokens")])
+
+
+def _figures(event: "Event", prefix: str = "") -> str:
+    """Those a person follows: loss 5.213, words 21.3%, pairs 60.2%, 12,345 tokens/s."""
+    parts = [f"loss {event[prefix + 'loss']:.3f}"]
+    for what, key in (("words", f"{prefix}masked_accuracy"), ("pairs", f"{prefix}pair_accuracy")):
+        parts += [f"{what} {event[key]:.1%}"] if key in event else []
+    parts += [f"{event['tokens_per_second']:,.0f} tokens/s"] if "tokens_per_second" in event else []
+    return ", ".join(parts)

@@ -1,0 +1,272 @@
+"""bertie pretrain, from top to bottom: a corpus and a recipe in, a run folder with a model out."""
+
+import logging
+import os
+import platform
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import torch
+from torch import nn
+
+import bertie
+from bertie.config import to_toml
+from bertie.corpus.shards import META, Corpus, open_corpus
+from bertie.model.config import ModelConfig
+from bertie.model.device import pick_device
+from bertie.model.encoder import Batch
+from bertie.model.folder import load, num_classes, save
+from bertie.model.heads import Model, initialise
+from bertie.pretraining.drawing import Ahead, Drawer, Place, phases, second_phase, validation_batches
+from bertie.pretraining.evaluation import as_validation, evaluate
+from bertie.pretraining.objective import HEADS, loss
+from bertie.pretraining.recipe import Recipe, longest, model_config, with_dropout
+from bertie.sealed import sha256
+from bertie.text.wordpiece import Tokenizer
+from bertie.training.distributed import Ranks, bare, compute_deterministically, joined, spread, whole
+from bertie.training.loop import Batches, Budget, Hooks, LoopConfig, State, fit, fraction_done, place_of
+from bertie.training.optimizers import make_optimizers
+from bertie.training.resume import load_state, save_state
+from bertie.training.run_folder import LOG, MODEL, STATES, begin, read_card, write_card
+from bertie.training.runlog import Event, RunLog, read_log
+from bertie.training.stopping import Asked, asked_to_stop
+from bertie.training.tensorboard import Board
+
+logger = logging.getLogger(__name__)
+BYTES_A_WEIGHT = 16  # itself, its gradient and the two that Adam remembers, in float32
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to train on what, and where it goes."""
+
+    recipe: Recipe
+    corpus: Path
+    out: Path
+    resumes: bool = False
+    allows_changes: bool = False  # going on by another recipe than the run was begun with
+    has_board: bool = False  # TensorBoard's files too
+
+
+class Ending(NamedTuple):
+    """How a run ended: by itself, or by a signal."""
+
+    outcome: Literal["finished", "stopped", "finished before"]
+    signal: int | None = None
+
+
+Watch = Callable[[Event, float], None]  # is told each event, and the share of the run that is done
+
+
+def pretrain(order: Order, watch: Watch) -> Ending:
+    """Train as ordered until the budget is used up or somebody asks to stop. Under torchrun, each rank calls it."""
+    recipe = order.recipe
+    _set_up_process(recipe)
+    with joined(pick_device(recipe.device).type) as ranks, asked_to_stop() as asked:
+        if ranks.rank > 0:
+            logging.getLogger("bertie").setLevel(logging.ERROR)
+        parts = _prepare(order, ranks)
+        state = State(make_optimizers(parts.model, recipe.optimizer))
+        was_saved = load_state(order.out / STATES, parts.model, state, ranks)
+        loop = loop_config(recipe, parts.corpus)
+        if fraction_done(loop.budget, state) >= 1:
+            logger.info("%s is finished, with step %s: there is nothing to go on with.", order.out, f"{state.step:,}")
+            return Ending("finished before")
+        if order.resumes and was_saved:
+            logger.info("%s goes on after step %s.", order.out, f"{state.step:,}")
+        elif order.resumes:
+            logger.info("%s has nothing saved yet: the run begins with its first step.", order.out)
+        batches, place = _batches(parts, loop, state)
+        with closing(_Log(order, state, ranks, loop.budget, watch)) as log:
+            if was_saved:
+                log.write({"event": "resume", **place_of(state)})
+            outcome = fit(parts.model, batches, loss, loop, state, ranks, _hooks(parts, place, asked, log))
+            if outcome == "stopped":
+                return Ending("stopped", asked())
+            log.write({"event": "end", **place_of(state)})
+        if ranks.rank == 0:
+            write_card(order.out, read_card(order.out) | _final_figures(order.out))
+        return Ending("finished")
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a run is made of, once it is known to be possible."""
+
+    order: Order
+    corpus: Corpus
+    tokenizer: Tokenizer
+    model: nn.Module  # as the ranks train it together
+    ranks: Ranks
+
+
+def _prepare(order: Order, ranks: Ranks) -> _Parts:
+    recipe = order.recipe
+    corpus = open_corpus(order.corpus, Tokenizer.load(recipe.init).fingerprint if recipe.init else None)
+    tokenizer = Tokenizer.load(order.corpus)
+    model = make_model(recipe, tokenizer, ranks.device)
+    begin(order.out, to_toml(recipe), order.resumes, order.allows_changes, ranks)
+    card = _first_card(order.corpus, corpus, model, ranks)
+    known = read_card(order.out).get("corpus", card["corpus"])
+    if known != card["corpus"]:
+        raise ValueError(f"{order.out} was begun with another corpus ({known}): give that one, or begin a new run.")
+    if ranks.rank == 0:
+        write_card(order.out, card)
+    return _Parts(order, corpus, tokenizer, spread(model, recipe.sharding, ranks), ranks)
+
+
+def make_model(recipe: Recipe, tokenizer: Tokenizer, device: torch.device) -> Model:
+    """The model that the recipe starts from, on the device: a new one, or the one to go on from."""
+    heads = HEADS[recipe.objective]
+    generator = torch.Generator().manual_seed(recipe.loop.seed)
+    if recipe.init:
+        found = load(Path(recipe.init), heads, generator)
+        model = Model(with_dropout(found.config, recipe.dropout), heads, recipe.attention)
+        model.load_state_dict(found.state_dict(), assign=True)
+        _check_lengths(recipe, model.config)
+    else:
+        config = model_config(recipe, tokenizer.size, tokenizer.pad_id)
+        _check_lengths(recipe, config)
+        model = Model(config, heads, recipe.attention)
+        _check_memory(recipe, model, device)
+        initialise(model, generator)
+    if recipe.compile:
+        model.compile()
+    return model.to(device)
+
+
+def loop_config(recipe: Recipe, corpus: Corpus) -> LoopConfig:
+    """The recipe's loop, with passes over the corpus counted in tokens."""
+    if recipe.epochs is None:
+        return recipe.loop
+    num_tokens = recipe.epochs * corpus.counts["train"]["tokens"]
+    return replace(recipe.loop, budget=Budget(max(1, round(num_tokens)), "tokens"))
+
+
+def _set_up_process(recipe: Recipe) -> None:
+    if recipe.threads is not None:
+        torch.set_num_threads(recipe.threads)
+    if recipe.deterministic:
+        compute_deterministically()
+    torch.set_float32_matmul_precision("highest")
+
+
+def _check_lengths(recipe: Recipe, config: ModelConfig) -> None:
+    if longest(recipe) > config.max_positions:
+        raise ValueError(
+            f"the recipe has sequences of {longest(recipe)} tokens, the model {config.max_positions} positions: make "
+            "max_length smaller, or choose another preset."
+        )
+
+
+def _check_memory(recipe: Recipe, model: Model, device: torch.device) -> None:
+    """Refuse a model whose weights alone, with what the optimizer keeps of each, are more than the memory there is."""
+    needed = BYTES_A_WEIGHT * sum(parameter.numel() for parameter in model.parameters())
+    is_gpu = device.type == "cuda"
+    there = torch.cuda.mem_get_info(device)[1] if is_gpu else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        raise ValueError(
+            f"preset {recipe.preset!r} needs {needed / 1e9:,.0f} GB for weights, gradients and the optimizer, "
+            f"but {'the GPU' if is_gpu else 'this machine'} has {there / 1e9:,.0f} GB: choose a smaller preset."
+        )
+
+
+def _batches(parts: _Parts, loop: LoopConfig, state: State) -> tuple[Batches[Batch], Callable[[int], Place]]:
+    """The batches of the run by their number, and the place in the corpus that a number is found from quickly."""
+    recipe, ranks, here = parts.order.recipe, parts.ranks, Place(*state.place)
+    first = Drawer(parts.corpus.train, parts.tokenizer, recipe, here)
+    if recipe.long_length is None:
+        return Ahead(first, ranks.count, ranks.device), first.place
+    switch = int(loop.budget.amount * (1 - recipe.long_share)) * loop.batches_per_step
+    second = Drawer(parts.corpus.train, parts.tokenizer, second_phase(recipe), here if state.batches > switch else None)
+
+    def place(number: int) -> Place:
+        return first.place(number) if number < switch else second.place(number - switch)
+
+    return Ahead(phases(first, second, switch), ranks.count, ranks.device), place
+
+
+class _Log:
+    """Hands the first rank's events to log.jsonl and to whoever watches."""
+
+    def __init__(self, order: Order, state: State, ranks: Ranks, budget: Budget, watch: Watch) -> None:
+        self._writers: list[RunLog | Board] = []
+        if ranks.rank == 0:
+            self._writers.append(RunLog(order.out / LOG, state.step))
+        if ranks.rank == 0 and order.has_board:
+            self._writers.append(Board(order.out / "tensorboard"))
+        self._state, self._budget, self._watch = state, budget, watch
+
+    def write(self, event: Event) -> None:
+        for writer in self._writers:
+            writer.write(event)
+        if self._writers:
+            self._watch(event, min(1.0, fraction_done(self._budget, self._state)))
+
+    def close(self) -> None:
+        for writer in self._writers:
+            writer.close()
+
+
+def _hooks(parts: _Parts, place: Callable[[int], Place], asked: Asked, log: _Log) -> Hooks:
+    out, recipe, model, ranks = parts.order.out, parts.order.recipe, parts.model, parts.ranks
+    held_back = validation_batches(parts.corpus.validation, parts.tokenizer, recipe)
+    if not held_back:
+        logger.warning("%s has no validation part: the run is not evaluated.", parts.corpus.folder)
+
+    def save_all(state: State) -> None:
+        found = place(state.batches)
+        state.place = (found.unit, found.batch)
+        save_state(out / STATES, model, state, ranks, recipe.keep)
+        _save_model(out / MODEL, bare(model), parts.tokenizer, ranks)
+
+    return Hooks(
+        evaluate=lambda: as_validation(evaluate(bare(model), held_back, recipe.loop.precision, ranks)),
+        save=save_all,
+        report=log.write,
+        stop=lambda: asked() is not None,
+        clock=time.monotonic,
+    )
+
+
+def _save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer, ranks: Ranks) -> None:
+    """Write the model folder from the first rank, the weights gathered from all."""
+    assert isinstance(model, Model)
+    weights = {name: whole(tensor.detach()).cpu() for name, tensor in model.state_dict().items()}
+    if ranks.rank == 0:
+        copy = Model(model.config, num_classes(model))
+        copy.load_state_dict(weights, assign=True)
+        save(folder, copy, tokenizer.files())
+
+
+def _first_card(folder: Path, corpus: Corpus, model: Model, ranks: Ranks) -> dict[str, object]:
+    is_gpu = ranks.device.type == "cuda"
+    return {
+        "kind": "pretrain",
+        "corpus": {"sha256": sha256(folder / META), "counts": corpus.counts},
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "versions": {"bertie": bertie.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        "device": torch.cuda.get_device_name(ranks.device) if is_gpu else platform.processor() or platform.machine(),
+        "ranks": ranks.count,
+    }
+
+
+def _final_figures(out: Path) -> dict[str, object]:
+    """What the run came to, by its log."""
+    events = read_log(out / LOG)
+    last = {str(event["event"]): event for event in events}
+    steps, tokens, seconds = (last["end"][name] for name in ("step", "tokens", "seconds"))
+    assert isinstance(tokens, int) and isinstance(seconds, float)
+    validation = {name: figure for name, figure in last.get("evaluate", {}).items() if name.startswith("validation_")}
+    return {
+        "steps": steps,
+        "tokens": tokens,
+        "seconds": seconds,
+        "tokens_per_second": tokens / seconds,
+        "skipped_steps": sum(event["event"] == "skip" for event in events),
+        **validation,
+    }

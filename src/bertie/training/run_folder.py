@@ -1,0 +1,59 @@
+"""The run folder: begun once, gone on with by the same recipe alone, and a card of what the run is and came to."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from bertie.sealed import write_file
+from bertie.training.distributed import Ranks
+
+RECIPE, CARD, LOG, STATES, MODEL = "recipe.toml", "card.json", "log.jsonl", "state", "model"
+
+
+def begin(folder: Path, recipe: str, resumes: bool, allows_changes: bool, ranks: Ranks) -> None:
+    """Make the folder with its recipe; ValueError if it is there and not to be gone on with, or was begun by another
+    recipe, which is said key by key."""
+    is_there = folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
+    is_there = ranks.agree([is_there])[0] > 0  # asked of all ranks before the first one makes it
+    if is_there and not resumes:
+        raise ValueError(f"{folder} exists: give --out another name, or go on with that run by --resume.")
+    path = folder / RECIPE
+    if is_there and not path.is_file():
+        raise ValueError(f"{folder} is no run that could be gone on with: it has no {RECIPE}.")
+    changed = differences(path.read_text(encoding="utf-8"), recipe) if is_there else []
+    if changed and not allows_changes:
+        raise ValueError(
+            f"{folder} was begun with another recipe ({'; '.join(changed)}): repeat the command it was begun with, or "
+            "say --allow-changes."
+        )
+    if ranks.rank == 0:
+        write_file(path, recipe.encode())
+
+
+def differences(before: str, now: str) -> list[str]:
+    """What differs between two TOML files, a phrase for each key."""
+    values = [dict(_named_lines(text)) for text in (before, now)]
+    changed = sorted({key for side in values for key in side if values[0].get(key) != values[1].get(key)})
+    return [f"{key} was {values[0].get(key, 'none')}, is {values[1].get(key, 'none')}" for key in changed]
+
+
+def read_card(folder: Path) -> dict[str, object]:
+    """The run's card; empty where none was written yet."""
+    path = folder / CARD
+    card = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    assert isinstance(card, dict)
+    return card
+
+
+def write_card(folder: Path, card: Mapping[str, object]) -> None:
+    write_file(folder / CARD, (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def _named_lines(toml: str) -> Iterator[tuple[str, str]]:
+    table = ""
+    for line in toml.splitlines():
+        if line.startswith("["):
+            table = line.strip("[]") + "."
+        elif line:
+            key, _, value = line.partition(" = ")
+            yield table + key, value
