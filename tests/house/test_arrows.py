@@ -23,7 +23,8 @@ ARROWS: dict[str, set[str]] = {
     "serving": {"text", "model", "tasks"},
     "report": {"text", "model"},
 }
-FREE_OF_TORCH = {"text", "corpus"}  # an exported model is served where torch is not installed
+FREE_OF_TORCH = {"text", "corpus", "tasks"}  # an exported model is served where torch is not installed
+WITH_TORCH = {f"bertie.tasks.{name}" for name in ("network", "recipe", "run", "judge", "embed", "estimators")}
 
 
 def imported_by(path: Path) -> set[str]:
@@ -69,9 +70,14 @@ def test_imports_follow_the_arrows(module: str) -> None:
         assert folder(imported) in allowed, f"{module} must not import {imported}"
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if folder(name) in FREE_OF_TORCH])
-def test_text_and_corpus_work_without_torch(module: str) -> None:
-    assert not {name for name in imported_by(MODULES[module]) if name.split(".")[0] == "torch"}
+@pytest.mark.parametrize(
+    "module", [name for name in MODULES if folder(name) in FREE_OF_TORCH if name not in WITH_TORCH]
+)
+def test_these_work_without_torch(module: str) -> None:
+    names = imported_by(MODULES[module])
+    assert not {name for name in names if name.split(".")[0] == "torch"}
+    for imported in ours(names) - {"bertie"}:
+        assert imported not in WITH_TORCH and folder(imported) in FREE_OF_TORCH | EVERYWHERE, imported
 
 
 def test_no_import_ring() -> None:

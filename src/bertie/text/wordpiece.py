@@ -180,6 +180,11 @@ class Tokenizer:
         _require_text(text)
         return [self.vocabulary[piece] for piece in self._cutter.ids(text)]
 
+    def words(self, text: str) -> list[str]:
+        """The text's words by Google's rules and this vocabulary's case: what its pieces spell, joined."""
+        _require_text(text)
+        return self._settings.words(text)
+
     def encode_ids(self, texts: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
         """All texts' ids in one array, no special tokens, and where in it each text starts, with the end after them."""
         _refuse_single(texts, "encode_ids")

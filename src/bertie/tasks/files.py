@@ -1,0 +1,304 @@
+"""Files -> Examples: tables of texts, words with tags, questions with passages, beginnings with endings."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bertie.tasks.rows import Table, Values, read_table, read_text
+from bertie.tasks.squad_file import read_squad
+from bertie.tasks.task import Example, Span
+
+log = logging.getLogger(__name__)
+
+# Names that say which columns are texts, in the order they are looked for, and which one is the label.
+TEXTS: tuple[tuple[str, str | None], ...] = (
+    ("sentence1", "sentence2"),
+    ("text_a", "text_b"),
+    ("question1", "question2"),
+    ("premise", "hypothesis"),
+    ("premise", "hypo"),
+    ("text1", "text2"),
+    ("question", "sentence"),
+    ("#1 String", "#2 String"),
+    ("text", "pair"),
+    *((name, None) for name in ("text", "sentence", "text_a", "content", "review", "comment", "question")),
+)
+LABELS = ("label", "labels", "gold_label", "Quality", "is_duplicate", "class", "category", "target", "score", "stars")
+IDS = ("id", "index", "qid")
+WORDS, TAGS = ("words", "tokens"), ("tags", "ner_tags", "labels")
+STEMS = ("sent1", "context", "question", "prompt", "text", "ctx")
+ENDING_LISTS = ("endings", "choices", "options")
+ENDING_NAMES = ("ending", "choice", "option")  # with a number: ending0, choice_1 ...
+QUESTIONS, PASSAGES = ("question",), ("context", "passage", "paragraph")
+NEW_DOCUMENT = "-DOCSTART-"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns hold what, as a person named them; None: as the names of the columns suggest."""
+
+    text: str | None = None
+    pair: str | None = None
+    label: str | None = None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an official table is written. names: those of its columns where its first line holds none of them; only rows
+    whose column `only[0]` holds `only[1]` are read; is_ragged: broken rows are left out; renamed: labels that files of
+    one set spell in two ways."""
+
+    names: tuple[str, ...] = ()
+    only: tuple[str, str] | None = None
+    is_ragged: bool = False
+    renamed: tuple[tuple[str, str], ...] = ()
+
+
+def read_texts(path: Path, columns: Columns, layout: Layout) -> list[Example]:
+    """Texts or pairs with a label each; a plain file without tabs is a text a line."""
+    if path.suffix == ".txt" and "\t" not in (lines := read_text(path)).partition("\n")[0]:
+        return [
+            Example(where=f"{path}, line {number}", id=str(number), text=line)
+            for number, line in enumerate(lines.splitlines(), 1)
+        ]
+    table = read_table(path, layout.names, layout.is_ragged)
+    text, pair = _text_columns(table, columns)
+    label = _column(table, columns.label, LABELS)
+    _tell(table, {"text": text, "pair": pair, "label": label}, columns)
+    number = _column(table, None, IDS)
+    renamed = dict(layout.renamed)
+    examples = []
+    for count, (where, values) in enumerate(table.rows):
+        if layout.only and values.get(layout.only[0]) != layout.only[1]:
+            continue
+        example = Example(
+            where=where,
+            id=str(values.get(number, count)) if number else str(count),
+            text=_text(values, text, where),
+            pair=_text(values, pair, where) if pair else None,
+        )
+        stated = values.get(label) if label else None
+        if isinstance(stated, list):
+            example = replace(example, labels=tuple(_label(one) for one in stated))
+        elif stated is not None and stated != "":
+            example = replace(example, label=renamed.get(_label(stated), _label(stated)))
+        examples.append(example)
+    return examples
+
+
+def read_tags(path: Path, columns: Columns, layout: Layout) -> list[Example]:
+    """Sentences of words with a tag each: CoNLL's columns (the word first, the tag last, blank lines between
+    sentences), one character and its tag a line, or a table with a list of words and one of tags in each row."""
+    if path.suffix in (".jsonl", ".parquet"):
+        return _tag_table(read_table(path), columns)
+    examples: list[Example] = []
+    cells: list[list[str]] = []
+    document, begun, width = 0, 1, 0
+    for number, line in enumerate([*read_text(path).split("\n"), ""], 1):
+        if line.strip():
+            begun = begun if cells else number
+            cells.append(_cells(line.rstrip("\r")))
+            width = width or len(cells[-1])
+            if (len(cells[-1]) == 1) != (width == 1):
+                raise ValueError(f"{path}, line {number} has {len(cells[-1])} columns, the first line {width}.")
+        elif cells:
+            if cells[0][0] == NEW_DOCUMENT:
+                document += 1
+            else:
+                where = f"{path}, line {begun}"
+                labels = None if width == 1 else tuple(row[-1] for row in cells)
+                words = tuple(row[0] for row in cells)
+                name = str(len(examples))
+                examples.append(Example(where=where, id=name, words=words, labels=labels, document=document))
+            cells = []
+    return examples
+
+
+def read_answers(path: Path, columns: Columns, layout: Layout) -> list[Example]:
+    """Questions, passages and answers, in SQuAD's JSON form or as rows with a question, a context and answers."""
+    if path.suffix in (".jsonl", ".parquet", ".csv", ".tsv"):
+        return _answer_table(read_table(path), columns)
+    return read_squad(path)
+
+
+def read_choices(path: Path, columns: Columns, layout: Layout) -> list[Example]:
+    """Beginnings with several endings each, of which one is right: SWAG's and CODAH's tables, ARC's JSON lines."""
+    table = read_table(path, layout.names)
+    stem = _needed(table, columns.text, STEMS, "--text")
+    label = _column(table, columns.label, ("label", "answerKey", "answer"))
+    second = "sent2" if "sent2" in table.columns else None
+    lists = _column(table, None, ENDING_LISTS)
+    singles = [name for name in table.columns if name.rstrip("0123456789_") in ENDING_NAMES and name[-1].isdigit()]
+    if lists is None and len(singles) < 2:
+        raise ValueError(
+            f"{table.name} has no endings: write a list in column {ENDING_LISTS[0]!r}, or one each in columns "
+            f"{ENDING_NAMES[0]}0, {ENDING_NAMES[0]}1 ...; its columns: {', '.join(table.columns)}."
+        )
+    examples = []
+    for count, (where, values) in enumerate(table.rows):
+        endings = _endings(values.get(lists), where) if lists else [_text(values, name, where) for name in singles]
+        if len(endings) < 2:
+            raise ValueError(f"{where} has {len(endings)} endings; there must be at least 2 to choose from.")
+        begun = f"{_text(values, second, where)} " if second else ""
+        stated = values.get(label) if label else None
+        examples.append(
+            Example(
+                where=where,
+                id=str(values.get("id", count)),
+                text=_text(values, stem, where),
+                endings=tuple(begun + ending for ending in endings),
+                right=None if stated in (None, "") else _number_of_ending(stated, values, len(endings), where),
+            )
+        )
+    return examples
+
+
+Reader = Callable[[Path, Columns, Layout], list[Example]]
+READERS: Mapping[str, Reader] = {
+    "texts": read_texts,
+    "tags": read_tags,
+    "answers": read_answers,
+    "choices": read_choices,
+}
+
+
+def find_file(folder: Path, globs: Sequence[str]) -> Path | None:
+    """The file in the folder whose name fits the first of the globs that any fits; ValueError if several do."""
+    for glob in globs:
+        found = sorted(path for path in folder.glob(glob) if path.is_file() and not path.name.startswith("."))
+        if len(found) > 1:
+            names = ", ".join(path.name for path in found)
+            raise ValueError(f"{folder} has several files that may be meant ({names}): name the file itself.")
+        if found:
+            return found[0]
+    return None
+
+
+def _text_columns(table: Table, columns: Columns) -> tuple[str, str | None]:
+    if columns.text:
+        text = _needed(table, columns.text, (), "--text")
+        return text, _column(table, columns.pair, ())
+    for text, pair in TEXTS:
+        if text in table.columns and (pair is None or pair in table.columns):
+            return text, pair or _column(table, columns.pair, ())
+    others = [name for name in table.columns if name not in (*LABELS, *IDS, columns.label, columns.pair)]
+    if len(others) != 1:
+        raise ValueError(
+            f"{table.name}: it is not plain which column holds the text: name it with --text (a second one with "
+            f"--pair, labels with --label); its columns: {', '.join(table.columns)}."
+        )
+    return others[0], _column(table, columns.pair, ())
+
+
+def _column(table: Table, wanted: str | None, usual: Sequence[str]) -> str | None:
+    """The wanted column, or the first usual one that the table has."""
+    if wanted is not None and wanted not in table.columns:
+        raise ValueError(f"{table.name} has no column {wanted!r}; its columns: {', '.join(table.columns)}.")
+    return wanted or next((name for name in usual if name in table.columns), None)
+
+
+def _needed(table: Table, wanted: str | None, usual: Sequence[str], flag: str) -> str:
+    found = _column(table, wanted, usual)
+    if found is None:
+        raise ValueError(
+            f"{table.name} has none of the columns {', '.join(usual)}: name one with {flag}; "
+            f"its columns: {', '.join(table.columns)}."
+        )
+    return found
+
+
+def _tell(table: Table, found: Mapping[str, str | None], columns: Columns) -> None:
+    """Say which columns were guessed."""
+    stated = {"text": columns.text, "pair": columns.pair, "label": columns.label}
+    guessed = [f"{what} from column {name!r}" for what, name in found.items() if name and not stated[what]]
+    if guessed:
+        log.info("%s: %s.", table.name, ", ".join(guessed))
+
+
+def _text(values: Values, column: str, where: str) -> str:
+    value = values.get(column)
+    if not isinstance(value, str):
+        raise ValueError(f"{where}: column {column!r} holds {'nothing' if value is None else repr(value)}, not a text.")
+    return value
+
+
+def _label(value: object) -> str:
+    """A label as a text: a file's 1, 1.0 of a table that once had gaps, and "1" are the same."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip()
+
+
+def _cells(line: str) -> list[str]:
+    """The columns of a line, by tabs, or else by spaces; a word may be a space itself."""
+    if "\t" in line:
+        return line.split("\t")
+    word, *others = line.strip().split()
+    return [word, *others] if others or not line[0].isspace() else ["", word]
+
+
+def _tag_table(table: Table, columns: Columns) -> list[Example]:
+    words = _needed(table, columns.text, WORDS, "--text")
+    tags = _column(table, columns.label, TAGS)
+    examples = []
+    for count, (where, values) in enumerate(table.rows):
+        given, labels = values.get(words), values.get(tags) if tags else None
+        if not isinstance(given, list) or not (labels is None or isinstance(labels, list)):
+            raise ValueError(f"{where}: {words!r} and its tags must be lists, one tag a word.")
+        if labels is not None and len(given) != len(labels):
+            raise ValueError(f"{where} has {len(given)} words and {len(labels)} tags: give each word one.")
+        tagged = None if labels is None else tuple(map(_label, labels))
+        examples.append(
+            Example(where=where, id=str(values.get("id", count)), words=tuple(map(str, given)), labels=tagged)
+        )
+    # Rows of a table are not said to follow each other.
+    return [replace(example, document=number) for number, example in enumerate(examples)]
+
+
+def _answer_table(table: Table, columns: Columns) -> list[Example]:
+    passage = _needed(table, columns.text, PASSAGES, "--text")
+    question = _needed(table, columns.pair, QUESTIONS, "--pair")
+    answers = _column(table, columns.label, ("answers", "answer"))
+    examples = []
+    for count, (where, values) in enumerate(table.rows):
+        text = _text(values, passage, where)
+        examples.append(
+            Example(
+                where=where,
+                id=str(values.get("id", count)),
+                text=text,
+                pair=_text(values, question, where),
+                answers=tuple(_spans(values.get(answers), text, where)) if answers else None,
+            )
+        )
+    return examples
+
+
+def _spans(value: object, passage: str, where: str) -> Iterator[Span]:
+    """Answers as a text, a list of texts, or lists of texts and of places under one roof."""
+    if isinstance(value, dict):
+        texts, starts = value.get("text"), value.get("answer_start")
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            raise ValueError(f"{where}: answers must be lists 'text' and 'answer_start' of one length.")
+        yield from (Span(str(text), int(start)) for text, start in zip(texts, starts, strict=True))
+        return
+    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    yield from (Span(str(text), passage.find(str(text))) for text in texts if text)
+
+
+def _endings(value: object, where: str) -> list[str]:
+    """A list of endings, or lists of texts and their letters under one roof."""
+    texts = value.get("text") if isinstance(value, dict) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{where}: the endings must be a list of texts.")
+    return texts
+
+
+def _number_of_ending(stated: object, values: Values, num_endings: int, where: str) -> int:
+    choices = values.get("choices")
+    letters = choices.get("label") if isinstance(choices, dict) else None
+    names = [str(letter) for letter in letters] if isinstance(letters, list) else list(map(str, range(num_endings)))
+    if _label(stated) not in names:
+        raise ValueError(f"{where}: the right ending is {stated!r}; allowed: {', '.join(names)}.")
+    return names.index(_label(stated))
