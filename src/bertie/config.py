@@ -46,13 +46,25 @@ def from_values(cls: type[Config], values: Mapping[str, object], where: str) -> 
 
 
 def override(config: Config, settings: Iterable[str]) -> Config:
-    """The same settings with each `key=value` (or `table.key=value`) put in: values as in TOML, quotes optional."""
+    """The same settings with each `key=value` (or `table.key=value`) put in: values as in TOML, quotes optional.
+
+    All are put in at once, so that their order does not matter where one is allowed only with another.
+    """
+    changes: dict[str, object] = {}
+    said = []
     for setting in settings:
-        key, equals, text = setting.partition("=")
+        path, equals, text = setting.partition("=")
         if not equals:
             raise ValueError(f"--set {setting!r} is not of the form key=value.")
-        config = _replace(config, key.strip().split("."), text.strip(), f"--set {setting}")
-    return config
+        said.append(f"--set {setting}")
+        keys = path.strip().split(".")
+        inner = changes
+        for key in keys[:-1]:
+            deeper = inner.setdefault(key, {})
+            assert isinstance(deeper, dict)
+            inner = deeper
+        inner[keys[-1]] = _read(type(config), keys, text.strip(), said[-1])
+    return _replace(config, changes, " ".join(said))
 
 
 def to_values(config: Settings) -> dict[str, object]:
@@ -67,17 +79,26 @@ def to_toml(config: Settings) -> str:
     return "\n".join(_toml_lines(to_values(config), "")).strip() + "\n"
 
 
-def _replace(config: Config, keys: list[str], text: str, where: str) -> Config:
-    names = [field.name for field in dataclasses.fields(config)]
+def _read(cls: type[Settings], keys: list[str], text: str, where: str) -> object:
+    """The value that the text stands for at the end of the keys."""
+    names = [field.name for field in dataclasses.fields(cls)]
     if keys[0] not in names:
         raise ValueError(f"{where}: unknown key {keys[0]!r}{_suggestion(keys[0], names)}")
-    hint = typing.get_type_hints(type(config))[keys[0]]
-    inner = getattr(config, keys[0])
-    if len(keys) > 1 and not dataclasses.is_dataclass(inner):
+    hint = typing.get_type_hints(cls)[keys[0]]
+    if len(keys) == 1:
+        return _convert(_parse(text, hint), hint, where)
+    if not (dataclasses.is_dataclass(hint) and isinstance(hint, type)):
         raise ValueError(f"{where}: {keys[0]!r} is a value, not a group of settings.")
-    value = _replace(inner, keys[1:], text, where) if len(keys) > 1 else _convert(_parse(text, hint), hint, where)
+    return _read(hint, keys[1:], text, where)
+
+
+def _replace(config: Config, changes: Mapping[str, object], where: str) -> Config:
+    values = {
+        key: _replace(getattr(config, key), change, where) if isinstance(change, dict) else change
+        for key, change in changes.items()
+    }
     try:
-        return dataclasses.replace(config, **{keys[0]: value})
+        return dataclasses.replace(config, **values)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
 

@@ -194,15 +194,15 @@ def fill_batches(lengths_S: Ints, slots: Slots) -> tuple[Ints, Ints]:
         if not number or start + number == len(order):
             return order, np.array(ends, np.int64)
         room = slots.num_tokens - int(taken[number - 1])
-        while number + 1 < slots.num_sequences:
+        while start + number < len(order):
             following = lengths_S[order[start + number : start + number + LOOK_AHEAD]]
-            best = int(np.argmax(np.where(following <= room, following, 0))) if len(following) else 0
-            if not len(following) or following[best] > room:
+            best = int(np.argmax(np.where(following <= room, following, 0)))
+            rest = room - int(following[best])
+            if rest < 0 or number + 1 + num_fillers(rest, slots.max_length) > slots.num_sequences:
                 break
             swap = [start + number, start + number + best]
             order[swap] = order[swap[::-1]]
-            room -= int(following[best])
-            number += 1
+            room, number = rest, number + 1
         start += number
         ends.append(start)
 

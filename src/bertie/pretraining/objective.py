@@ -129,7 +129,9 @@ def loss(model: nn.Module, batch: Batch) -> dict[str, Part]:
     """What the model makes of the batch, by objective."""
     outputs: Mapping[str, Tensor] = model(batch)
     parts: dict[str, Part] = {}
-    if batch.labels_M is not None:
+    if "masked_loss" in outputs:
+        parts["masked"] = Part(outputs["masked_loss"], outputs["masked_correct"])
+    elif batch.labels_M is not None:
         parts["masked"] = _part(masked_loss, outputs["masked"], batch.labels_M)
     if batch.pair_S is not None:
         parts["pair"] = _part(pair_loss, outputs["pair"], batch.pair_S)
