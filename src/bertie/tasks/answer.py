@@ -6,10 +6,10 @@ where no span can be an answer it fails; here the answer is empty.
 
 import logging
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from bertie.tasks.task import (
     Candidate,
     Example,
     Floats,
-    Ints,
     Output,
     Prediction,
     Row,
@@ -108,10 +107,9 @@ class Answer:
         found: list[list[Output]] = [[] for _ in examples]
         for output in outputs:
             found[output.row.example].append(output)
-        spell: Spell = PROJECTIONS[self.projection]
+        project = PROJECTIONS[self.projection]
         return [
-            self._decide(mine, partial(spell, text=example.text, tokenizer=tokenizer))
-            for mine, example in zip(found, examples, strict=True)
+            self._decide(mine, project(example.text, tokenizer)) for mine, example in zip(found, examples, strict=True)
         ]
 
     def score(self, predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
@@ -158,16 +156,14 @@ class Answer:
             targets = None if target is None else _in_window(target, start, end, int(is_passage.argmax()))
             yield Row(number, (framed.ids,), (framed.segments,), targets, places, is_best)
 
-    def _decide(self, outputs: Sequence[Output], spell: Callable[["_Weighed"], str]) -> Prediction:
+    def _decide(self, outputs: Sequence[Output], spell: "Spell") -> Prediction:
         weighed = [one for output in outputs for one in self._weigh(output)]
         null: tuple[float, float] | None = None
         if self.has_nulls and outputs:
             firsts = [output.logits[0].astype(np.float64) for output in outputs]
             null = min(((float(one[0]), float(one[1])) for one in firsts), key=sum)
-        order = sorted(range(len(weighed)), key=lambda at: -weighed[at].logit)
         best: dict[str, tuple[float, float]] = {}
-        for at in order:
-            one = weighed[at]
+        for one in sorted(weighed, key=lambda one: -one.logit):
             if null is not None and "" not in best and sum(null) > one.logit:
                 best[""] = null
             if len(best) >= self.num_best:
@@ -199,9 +195,11 @@ class Answer:
         is_passage = row.places[:, 0] >= 0
         allowed = (length >= 1) & (length <= self.max_answer) & is_passage[ends][None, :]
         allowed &= (is_passage & row.is_best)[starts][:, None]
-        for start_rank, end_rank in np.argwhere(allowed):
-            start, end = int(starts[start_rank]), int(ends[end_rank])
-            yield _Weighed(row, start, end, float(logits[start, 0]), float(logits[end, 1]))
+        start_ranks, end_ranks = allowed.nonzero()
+        chosen = zip(starts[start_ranks].tolist(), ends[end_ranks].tolist(), strict=True)
+        first, last = logits[:, 0].tolist(), logits[:, 1].tolist()
+        for start, end in chosen:
+            yield _Weighed(row, start, end, first[start], last[end], first[start] + last[end])
 
 
 class _Tokens(NamedTuple):
@@ -219,10 +217,7 @@ class _Weighed(NamedTuple):
     end: int
     start_logit: float
     end_logit: float
-
-    @property
-    def logit(self) -> float:
-        return self.start_logit + self.end_logit
+    logit: float  # of both together
 
 
 def _in_window(target: _Tokens, start: int, end: int, first_place: int) -> Floats:
@@ -236,7 +231,7 @@ def _google_target(text: str, span: Span, passage: Encoding, tokenizer: Tokenize
     """The tokens of the words that the answer touches, drawn in to the first, longest run that is spelled as it is."""
     words = [found.span() for found in WORDS.finditer(text)]
     first, last = (_word_at(words, place) for place in (span.start, span.start + len(span.text) - 1))
-    if first is None or last is None:
+    if first is None or last is None or span.start + len(span.text) > len(text):
         return None
     said = " ".join(text[start:end] for start, end in words[first : last + 1])
     if " ".join(span.text.split()) not in said:
@@ -257,10 +252,10 @@ def _google_target(text: str, span: Span, passage: Encoding, tokenizer: Tokenize
 
 
 def _word_at(words: Sequence[tuple[int, int]], place: int) -> int | None:
-    """The word of a character, or for what parts words the word before; None beyond the text."""
+    """The word of a character, or for what parts words the word before; None before the first."""
     if not words or not words[0][0] <= place:
         return None
-    return int(np.searchsorted([start for start, _ in words], place, side="right")) - 1
+    return bisect_right(words, place, key=lambda word: word[0]) - 1
 
 
 def _offset_target(text: str, span: Span, passage: Encoding, tokenizer: Tokenizer) -> _Tokens | None:
@@ -279,33 +274,38 @@ def _offset_target(text: str, span: Span, passage: Encoding, tokenizer: Tokenize
 TARGETS = {"google": _google_target, "offsets": _offset_target}
 
 
-def _google_text(one: _Weighed, text: str, tokenizer: Tokenizer) -> str:
-    """The words that the span touches, drawn in to what its pieces spell."""
-    start, end = _characters(one)
+Spell = Callable[[_Weighed], str]
+
+
+def _google_text(text: str, tokenizer: Tokenizer) -> Spell:
+    """Gives the words that a span touches, drawn in to what its pieces spell."""
     words = [found.span() for found in WORDS.finditer(text)]
-    first, last = _word_at(words, start), _word_at(words, end - 1)
-    assert first is not None and last is not None
-    original = " ".join(text[begun:over] for begun, over in words[first : last + 1])
-    pieces = [tokenizer.vocabulary[piece] for piece in one.row.ids[0][one.start : one.end + 1]]
-    spelled = " ".join(" ".join(pieces).replace(" ##", "").replace("##", "").split())
-    return final_text(spelled, original, tokenizer.words)
+
+    def spell(one: _Weighed) -> str:
+        start, end = _characters(one)
+        first, last = _word_at(words, start), _word_at(words, end - 1)
+        assert first is not None and last is not None
+        original = " ".join(text[begun:over] for begun, over in words[first : last + 1])
+        pieces = [tokenizer.vocabulary[piece] for piece in one.row.ids[0][one.start : one.end + 1]]
+        spelled = " ".join(" ".join(pieces).replace(" ##", "").replace("##", "").split())
+        return final_text(spelled, original, tokenizer.words)
+
+    return spell
 
 
-def _offset_text(one: _Weighed, text: str, tokenizer: Tokenizer) -> str:
-    start, end = _characters(one)
-    return text[start:end]
+def _offset_text(text: str, tokenizer: Tokenizer) -> Spell:
+    """Gives the characters that a span came from."""
+
+    def spell(one: _Weighed) -> str:
+        start, end = _characters(one)
+        return text[start:end]
+
+    return spell
 
 
 def _characters(one: _Weighed) -> tuple[int, int]:
     assert one.row.places is not None
-    places: Ints = one.row.places
-    return int(places[one.start, 0]), int(places[one.end, 1])
+    return int(one.row.places[one.start, 0]), int(one.row.places[one.end, 1])
 
 
-class Spell(Protocol):
-    """What turns a span of tokens into text."""
-
-    def __call__(self, one: _Weighed, text: str, tokenizer: Tokenizer) -> str: ...
-
-
-PROJECTIONS: Mapping[str, Spell] = {"google": _google_text, "offsets": _offset_text}
+PROJECTIONS: Mapping[str, Callable[[str, Tokenizer], Spell]] = {"google": _google_text, "offsets": _offset_text}
