@@ -18,7 +18,7 @@ Bytes = NDArray[np.uint8]
 Keys = NDArray[np.uint64]
 
 SLAB = 1 << 20  # characters cut at a time
-MOST_PARTS, MOST_IDS = 1 << 19, 1 << 23  # then the tables are emptied, so that memory is bounded whatever the corpus
+MOST_PARTS, MOST_IDS = 1 << 18, 1 << 22  # then the tables are emptied, so that memory is bounded whatever the corpus
 LONGEST_KEPT = 64  # bytes; a longer part hardly comes again
 PLACE_BITS = 19
 END_OF_TEXT = b"\xff"  # UTF-8 has no such byte

@@ -31,8 +31,9 @@ NAMED_LINK = re.compile(r"\[\[[^][:|\n]{1,40}:[^][\n]{0,3000}\]\]")  # files, ca
 TEMPLATE = re.compile(r"\{\{[^{}]{0,3000}\}\}")
 VARIANT = re.compile(r"-\{([^{}]{0,1000})\}-")  # Chinese Wikipedia's spellings by region
 SPELLING = re.compile(r"zh(?:-\w+)?\s*:\s*([^;]*)")
-EMPHASIS = re.compile(r"(?<!\w)_(?![\s_])((?:[^_\n]++|\n(?!\n))++)(?<!\s)_(?!\w)")  # italics in plain text
-EMPTY_BRACKETS = re.compile(r"(?<![A-Za-z0-9_)\]])[(][ ,;:/'\"“”]*[)]")  # print() and f(x)() are not leftovers
+# A pattern that begins with a plain character is found ten times as fast: what must not stand before it comes after it.
+EMPHASIS = re.compile(r"_(?<!\w_)(?![\s_])((?:[^_\n]++|\n(?!\n))++)(?<!\s)_(?!\w)")  # italics in plain text
+EMPTY_BRACKETS = re.compile(r"\((?<![A-Za-z0-9_)\]]\()[ ,;:/'\"“”]*\)")  # print() and f(x)() are not leftovers
 EMPTY_WIDE_BRACKETS = re.compile(r"（[ ,;:/'\"“”，；：、]*）")
 
 TAB, NEWLINE, SPACE, HYPHEN = 9, 10, 32, 45

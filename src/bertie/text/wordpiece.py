@@ -21,7 +21,7 @@ from bertie.text.rules import Rules
 
 __all__ = ["Encoding", "Tokenizer"]
 
-LONGEST_KEPT, MOST_WORDS = 64, 1 << 18  # characters of a word, words: what the table of words met lately may hold
+LONGEST_KEPT, MOST_WORDS = 64, 1 << 16  # characters of a word, words: what the table of words met lately may hold
 logger = logging.getLogger(__name__)
 
 
