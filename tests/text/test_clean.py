@@ -42,6 +42,12 @@ Was never heard before.
         ("Rome (; , ) is", "Rome  is", {"empty brackets": 1}),
         ("罗马（；，）是", "罗马是", {"empty brackets": 1}),
         ("call print() and f(x)() and a[0]()", None, {}),
+        ("so formula_12, 且codice_3。 formula_x", "so formula, 且code。 formula_x", {"placeholders": 2}),
+        (
+            "_Hamlet_, '_A b\nc_,' (_no_) __init__ a_b_ _x y_z _",
+            "Hamlet, 'A b\nc,' (no) __init__ a_b_ _x y_z _",
+            {"emphasis": 3},
+        ),
         ("-{zh-hans:计算机; zh-hant:電腦}-", "计算机", {"spelling variants": 1}),
         ("-{T|zh-cn:标题}-x-{原文}-", "x原文", {"spelling variants": 2}),
         ("a\r\nb\rc\u2028d\x85e\0f\x1fg", "a\nb\nc\nd\nef\ng", {}),
@@ -56,7 +62,9 @@ def test_what_an_extractor_left_behind_is_removed_and_counted(text, expected, co
     assert found == counts
 
 
-@pytest.mark.parametrize("text", ["<ref>" * 3000, "{{" * 20_000, "[[" * 20_000, "<!--" * 3000, "-{" * 20_000])
+@pytest.mark.parametrize(
+    "text", ["<ref>" * 3000, "{{" * 20_000, "[[" * 20_000, "<!--" * 3000, "-{" * 20_000, " _a" * 9000]
+)
 def test_markup_that_never_ends_takes_no_long_time(text):
     assert clean(text, Counter()) in (text, "")
 

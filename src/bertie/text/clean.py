@@ -31,6 +31,7 @@ NAMED_LINK = re.compile(r"\[\[[^][:|\n]{1,40}:[^][\n]{0,3000}\]\]")  # files, ca
 TEMPLATE = re.compile(r"\{\{[^{}]{0,3000}\}\}")
 VARIANT = re.compile(r"-\{([^{}]{0,1000})\}-")  # Chinese Wikipedia's spellings by region
 SPELLING = re.compile(r"zh(?:-\w+)?\s*:\s*([^;]*)")
+PLACEHOLDER = re.compile(r"(?:(formula)|codice)_[0-9]++")  # WikiExtractor numbers what it leaves out
 # A pattern that begins with a plain character is found ten times as fast: what must not stand before it comes after it.
 EMPHASIS = re.compile(r"_(?<!\w_)(?![\s_])((?:[^_\n]++|\n(?!\n))++)(?<!\s)_(?!\w)")  # italics in plain text
 EMPTY_BRACKETS = re.compile(r"\((?<![A-Za-z0-9_)\]]\()[ ,;:/'\"“”]*\)")  # print() and f(x)() are not leftovers
@@ -64,6 +65,8 @@ def clean(text: str, counts: "Counter[str]") -> str:
         text = _replace(LINK, r"\1", text, "links", counts)
         text = _replace(NAMED_LINK, "", text, "links", counts)
     if "_" in text:
+        if "formula_" in text or "codice_" in text:
+            text = _replace(PLACEHOLDER, lambda match: match[1] or "code", text, "placeholders", counts)
         text = _replace(EMPHASIS, r"\1", text, "emphasis", counts)
     if "(" in text:
         text = _replace(EMPTY_BRACKETS, "", text, "empty brackets", counts)
