@@ -17,7 +17,7 @@ from bertie.text.counting import WordCounts, count_sources
 from bertie.text.documents import Tally, TextConfig
 from bertie.text.figures import Example, Figures, find_examples, measure
 from bertie.text.folder import BERT_ROLES
-from bertie.text.pieces import CONTINUATION, choose_pieces
+from bertie.text.pieces import CONTINUATION, by_number, choose_pieces
 from bertie.text.sources import find
 from bertie.text.wordpiece import Tokenizer
 
@@ -173,9 +173,9 @@ def learn(words: Mapping[str, int], config: VocabularyConfig, report: Report) ->
     if config.size < minimum:
         raise ValueError(
             f"size={config.size} is too small: the {config.num_special} special entries and what spells the text's "
-            f"alphabet of {len(alphabet):,} characters take {minimum:,}. Give at least that, or a smaller coverage."
+            f"alphabet of {len(alphabet):,} characters take {minimum:,}. Give at least that; in Python, coverage helps too."
         )
-    frequent = sorted(spelled, key=lambda word: (-spelled[word], word))[: WORDS_PER_PIECE * config.size]
+    frequent = by_number(spelled)[: WORDS_PER_PIECE * config.size]
     counts = np.array([spelled[word] for word in frequent], dtype=np.int64)
     pieces = choose_pieces(frequent, counts, needed, config.size - config.num_special, report)
     if len(pieces) + config.num_special < config.size:
