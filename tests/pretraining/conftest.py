@@ -1,6 +1,7 @@
 """A corpus that a tiny model can learn, in which each word nearly says which one follows."""
 
 import random
+import string
 
 import pytest
 import torch
@@ -33,20 +34,26 @@ def make_text(num_documents, seed=0):
     return "\n\n".join(documents) + "\n"
 
 
-def make_corpus(folder, num_documents, seed=0, vocabulary=None):
+def build(folder, num_documents, seed=0, with_pieces=True):
+    """A corpus folder; its vocabulary has endings as pieces, or has them not."""
     folder.mkdir()
     (folder / "text.txt").write_text(make_text(num_documents, seed), encoding="utf-8")
-    words = sorted(WORDS) + PIECES + list("abcdefghijklmnopqrstuvwxyz.")
-    Tokenizer.build(vocabulary or [*SPECIAL, *words], cased=False).save(folder / "vocabulary")
+    vocabulary = [*SPECIAL, *WORDS, *(PIECES if with_pieces else ()), *string.ascii_lowercase, "."]
+    Tokenizer.build(vocabulary, cased=False).save(folder / "vocabulary")
     config = CorpusConfig(validation=0.1)
     build_corpus(config, [folder / "text.txt"], folder / "vocabulary", folder / "corpus", lambda done, total: None)
     return folder / "corpus"
 
 
 @pytest.fixture(scope="session")
+def make_corpus():
+    return build
+
+
+@pytest.fixture(scope="session")
 def corpus_folder(tmp_path_factory):
     """300 documents, a tenth of them held back."""
-    return make_corpus(tmp_path_factory.mktemp("small") / "made", 300)
+    return build(tmp_path_factory.mktemp("small") / "made", 300)
 
 
 @pytest.fixture(autouse=True)

@@ -125,11 +125,20 @@ def longest(recipe: Recipe) -> int:
 
 
 def _full_key(setting: str) -> str:
+    """The setting with the group its key is in before it, where the key is in one group alone."""
     key, equals, value = setting.partition("=")
-    groups = {group: names for group, names in _groups() if key.strip() in names}
-    if "." in key or len(groups) != 1 or key.strip() in {field.name for field in dataclasses.fields(Recipe)}:
+    key, own = key.strip(), [field.name for field in dataclasses.fields(Recipe)]
+    groups = {group: names for group, names in _groups() if key in names}
+    if "." in key or key in own or not equals:
         return setting
-    return f"{next(iter(groups))}.{key.strip()}{equals}{value}"
+    if not groups:
+        known = [*own, *(name for _, names in _groups() for name in sorted(names))]
+        close = difflib.get_close_matches(key, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}."
+        raise ValueError(f"--set {setting}: unknown key {key!r}; {hint}")
+    if len(groups) > 1:
+        raise ValueError(f"--set {setting}: say which: {' or '.join(f'{group}.{key}' for group in groups)}.")
+    return f"{next(iter(groups))}.{key}{equals}{value}"
 
 
 def _groups(settings: type = Recipe, above: str = "") -> Iterable[tuple[str, set[str]]]:

@@ -1,0 +1,330 @@
+import importlib.util
+import json
+import logging
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bertie.cli import run as run_command
+from bertie.model.folder import load
+from bertie.pretraining.recipe import change, read_recipe, recipe_names, with_budget
+from bertie.pretraining.run import Order, pretrain
+from bertie.text.wordpiece import Tokenizer
+from bertie.training.loop import Budget
+from bertie.training.runlog import read_log
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SMALL = (
+    "preset=bert-L2-H128",
+    "max_length=32",
+    "batch=16",
+    "lr=3e-3",
+    "warmup=0.1",
+    "save_every=10",
+    "evaluate_every=10",
+    "threads=1",
+)
+
+
+def recipe(steps=20, *settings):
+    return with_budget(change(read_recipe("tiny-cpu"), [*SMALL, *settings]), Budget(steps))
+
+
+def train(corpus, out, *settings, steps=20, watch=lambda event, share: None, **named):
+    return pretrain(Order(recipe(steps, *settings), corpus, out, **named), watch)
+
+
+def weights(out):
+    return (out / "model" / "model.safetensors").read_bytes()
+
+
+def steps_of(out):
+    return [
+        {**event, "seconds": 0, "tokens_per_second": 0}
+        for event in read_log(out / "log.jsonl")
+        if event["event"] == "train"
+    ]
+
+
+@pytest.fixture(scope="module")
+def finished(corpus_folder, tmp_path_factory):
+    """A run of 20 steps."""
+    out = tmp_path_factory.mktemp("finished") / "run"
+    assert train(corpus_folder, out).outcome == "finished"
+    return out
+
+
+def test_the_run_folder_has_what_it_should(finished, corpus_folder):
+    assert {path.name for path in finished.iterdir()} == {"recipe.toml", "log.jsonl", "card.json", "state", "model"}
+    assert [path.name for path in sorted((finished / "state").iterdir())] == ["step-10", "step-20"]
+    assert read_recipe(str(finished / "recipe.toml")) == recipe()
+    events = read_log(finished / "log.jsonl")
+    assert [event["event"] for event in events].count("train") == 20
+    assert events[-1]["event"] == "end"
+    keys = {
+        "event",
+        "step",
+        "tokens",
+        "seconds",
+        "loss",
+        "masked_loss",
+        "masked_accuracy",
+        "pair_loss",
+        "pair_accuracy",
+    }
+    assert events[0].keys() == keys | {"lr", "gradient_norm", "tokens_per_second"}
+    card = json.loads((finished / "card.json").read_text())
+    assert card["steps"] == 20
+    assert card["tokens"] == events[-1]["tokens"] > 0
+    assert card["validation_masked_loss"] > 0
+    assert Tokenizer.load(finished / "model").fingerprint == Tokenizer.load(corpus_folder).fingerprint
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others(finished, corpus_folder, tmp_path):
+    train(corpus_folder, tmp_path / "again")
+    assert weights(tmp_path / "again") == weights(finished)
+    train(corpus_folder, tmp_path / "other", "seed=1")
+    assert weights(tmp_path / "other") != weights(finished)
+
+
+def test_transformers_opens_the_model_and_fills_masks_alike(finished):
+    from transformers import AutoModelForPreTraining
+
+    theirs = AutoModelForPreTraining.from_pretrained(finished / "model").eval()
+    ours = load(finished / "model")
+    from bertie.model.encoder import pack
+
+    ids = [2, 7, 9, 4, 12, 3]
+    batch = replace(pack([ids]), masked_M=torch.tensor([3]))
+    with torch.inference_mode():
+        expected = theirs(torch.tensor([ids]))
+        outputs = ours(batch)
+    assert (outputs["masked"][0] - expected.prediction_logits[0, 3]).abs().max() < 1e-4
+    assert (outputs["pair"] - expected.seq_relationship_logits).abs().max() < 1e-4
+
+
+@pytest.mark.parametrize("settings", [(), ("counts=tokens", "batch=512", "batches_per_step=2", "long_length=48")])
+def test_stopped_by_a_signal_and_gone_on_with_is_never_stopped(corpus_folder, tmp_path, settings):
+    train(corpus_folder, tmp_path / "whole", *settings)
+
+    def interrupt(event, share):
+        if event["event"] == "train" and event["step"] in (6, 14):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    endings = [train(corpus_folder, tmp_path / "cut", *settings, watch=interrupt)]
+    while endings[-1].outcome == "stopped":
+        endings.append(train(corpus_folder, tmp_path / "cut", *settings, watch=interrupt, resumes=True))
+    assert [ending.signal for ending in endings] == [signal.SIGTERM, signal.SIGTERM, None]
+    assert weights(tmp_path / "cut") == weights(tmp_path / "whole")
+    assert steps_of(tmp_path / "cut") == steps_of(tmp_path / "whole")
+
+
+def test_killed_at_random_moments_and_gone_on_with_is_never_killed(corpus_folder, tmp_path):
+    """A handful of what benchmarks/kill_resume.py does fifty times."""
+    settings = [f"--set={setting}" for setting in (*SMALL, "save_every=2")]
+    command = [sys.executable, "-m", "bertie", "pretrain", str(corpus_folder), "--steps", "24", *settings, "--out"]
+    begun = time.monotonic()
+    subprocess.run([*command, str(tmp_path / "whole")], check=True, capture_output=True)
+    usual, rng, num_killed = time.monotonic() - begun, random.Random(3), 0
+    while True:
+        resume = ["--resume"] if (tmp_path / "killed").exists() else []
+        process = subprocess.Popen([*command, str(tmp_path / "killed"), *resume], stderr=subprocess.DEVNULL)
+        try:
+            assert process.wait(rng.uniform(0.5, 1.0) * usual if num_killed < 4 else None) == 0
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            num_killed += 1
+    assert num_killed >= 1
+    assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
+
+
+def test_a_finished_run_says_so_and_stays_as_it_is(finished, corpus_folder, caplog):
+    before = (finished / "log.jsonl").read_bytes()
+    with caplog.at_level(logging.INFO):
+        assert train(corpus_folder, finished, resumes=True).outcome == "finished before"
+    assert "is finished" in caplog.text
+    assert (finished / "log.jsonl").read_bytes() == before
+
+
+def test_resume_with_nothing_saved_begins_and_says_so(corpus_folder, tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        assert train(corpus_folder, tmp_path / "new", resumes=True, steps=2).outcome == "finished"
+    assert "has nothing saved yet" in caplog.text
+
+
+def test_a_changed_recipe_is_refused_unless_said(finished, corpus_folder, tmp_path):
+    import shutil
+
+    with pytest.raises(ValueError, match=r"exists: give --out another name, or go on with that run by --resume"):
+        train(corpus_folder, finished)
+    with pytest.raises(ValueError, match=r"another recipe \(optimizer.lr was 0.003, is 0.1\)"):
+        train(corpus_folder, finished, "lr=0.1", resumes=True)
+    shutil.copytree(finished, tmp_path / "longer")
+    ending = train(corpus_folder, tmp_path / "longer", steps=25, resumes=True, allows_changes=True)
+    assert ending.outcome == "finished"
+    assert json.loads((tmp_path / "longer" / "card.json").read_text())["steps"] == 25
+
+
+def test_another_corpus_is_refused(finished, tmp_path, make_corpus):
+    other = make_corpus(tmp_path / "other", 30, seed=5)
+    with pytest.raises(ValueError, match="begun with another corpus"):
+        train(other, finished, resumes=True)
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_takes_two_steps(name, corpus_folder, tmp_path):
+    found = read_recipe(name)
+    family = {"albert-base": "albert-base", "roberta-base": "roberta-base"}.get(name)
+    small = ["max_length=32", "threads=1", "batches_per_step=2", "validation_sequences=16", "device=cpu"]
+    small += ["batch=512"] if found.counts == "tokens" else ["batch=4"]
+    small += ["long_length=48", "long_share=0.5"] if found.long_length else []
+    small += [] if family else ["preset=tiny"]
+    if family:
+        pytest.importorskip("transformers")
+    made = with_budget(change(found, small), Budget(2))
+    if family:
+        import bertie.model.config as shapes
+
+        tiny = replace(shapes.preset(family), num_layers=2, width=64, num_heads=2, inner_width=128)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(shapes.PRESETS, family, tiny)
+            assert pretrain(Order(made, corpus_folder, tmp_path / "run"), lambda event, share: None)
+    else:
+        assert pretrain(Order(made, corpus_folder, tmp_path / "run"), lambda event, share: None)
+    from transformers import AutoModelForMaskedLM
+
+    AutoModelForMaskedLM.from_pretrained(tmp_path / "run" / "model")
+
+
+def test_init_goes_on_from_a_model_folder(finished, corpus_folder, tmp_path, make_corpus):
+    train(corpus_folder, tmp_path / "on", f"init={finished / 'model'}", steps=1)
+    first = read_log(tmp_path / "on" / "log.jsonl")[0]
+    assert first["loss"] < 0.9 * read_log(finished / "log.jsonl")[0]["loss"]
+    other = make_corpus(tmp_path / "other", 20, with_pieces=False)
+    with pytest.raises(ValueError, match="another vocabulary"):
+        train(other, tmp_path / "no", f"init={finished / 'model'}")
+    assert not (tmp_path / "no").exists()
+
+
+def test_sequences_longer_than_the_positions_are_refused(corpus_folder, tmp_path):
+    with pytest.raises(ValueError, match="sequences of 600 tokens, the model 512 positions"):
+        train(corpus_folder, tmp_path / "run", "max_length=600")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_larger_than_memory_is_refused_at_once(corpus_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("bertie.pretraining.run.os.sysconf", lambda name: 1 << 10)
+    with pytest.raises(ValueError, match=r"preset 'bert-L2-H128' needs 0 GB for weights, gradients and the optimizer"):
+        train(corpus_folder, tmp_path / "run")
+
+
+def test_epochs_are_passes_over_the_tokens(corpus_folder, tmp_path):
+    made = change(recipe(1), ["epochs=0.5", "batch=64"])
+    assert pretrain(Order(made, corpus_folder, tmp_path / "run"), lambda event, share: None).outcome == "finished"
+    card = json.loads((tmp_path / "run" / "card.json").read_text())
+    assert 0.5 <= card["tokens"] / card["corpus"]["counts"]["train"]["tokens"] < 0.9
+
+
+def test_without_a_validation_part_it_trains_and_says_so(corpus_folder, tmp_path, caplog):
+    import shutil
+
+    from bertie.corpus.build import CorpusConfig, build_corpus
+
+    text = corpus_folder.parent / "text.txt"
+    shutil.copytree(corpus_folder.parent / "vocabulary", tmp_path / "vocabulary")
+    build_corpus(
+        CorpusConfig(validation=0), [text], tmp_path / "vocabulary", tmp_path / "corpus", lambda done, total: None
+    )
+    assert train(tmp_path / "corpus", tmp_path / "run", steps=2).outcome == "finished"
+    assert "no validation part" in caplog.text
+
+
+def test_tensorboard_files_on_request(corpus_folder, tmp_path):
+    pytest.importorskip("tensorboard")
+    train(corpus_folder, tmp_path / "run", steps=2, has_board=True)
+    assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
+
+
+def test_it_memorises_a_tiny_corpus(tmp_path, make_corpus):
+    """Learning: eight documents by heart, every masked word of what was seen."""
+    corpus = make_corpus(tmp_path / "eight", 8, seed=2)
+    train(corpus, tmp_path / "run", "dropout=0", "dupe_factor=1", "evaluate_every=0", "save_every=0", steps=250)
+    last = steps_of(tmp_path / "run")[-20:]
+    assert np.mean([event["masked_accuracy"] for event in last]) > 0.97
+    assert np.mean([event["pair_accuracy"] for event in last]) > 0.97
+
+
+def test_it_beats_the_frequencies_of_words_on_held_back_text(corpus_folder, tmp_path):
+    """Learning: on text never seen, half a nat below what knowing how frequent each word is would give."""
+    from bertie.corpus.shards import open_corpus
+
+    train(corpus_folder, tmp_path / "run", "dropout=0", "evaluate_every=0", "objective=masked", steps=400)
+    figures = json.loads((tmp_path / "run" / "card.json").read_text())
+    tokens = open_corpus(corpus_folder).train[0].tokens
+    shares = np.bincount(tokens) / len(tokens)
+    entropy = -(shares[shares > 0] * np.log(shares[shares > 0])).sum()
+    assert figures["validation_masked_loss"] < entropy - 0.5
+
+
+def test_the_curve_is_that_of_transformers(corpus_folder, tmp_path, capsys):
+    """The benchmark on a tiny model without dropout, where the two should be one."""
+    spec = importlib.util.spec_from_file_location("faithful_curve", BENCHMARKS / "faithful_curve.py")
+    curve = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(curve)
+    settings = ["preset=tiny", "batch=16", "lr=1e-3", "dropout=0", "max_length=32", "threads=1"]
+    common = {"corpus": corpus_folder, "out": tmp_path, "steps": 30, "device": "cpu", "precision": "float32"}
+    arguments = Namespace(**common, set=settings, plot=None)
+    curve.train_bertie(arguments)
+    curve.train_transformers(arguments)
+    ours = [event["loss"] for event in read_log(tmp_path / "bertie" / "log.jsonl") if event["event"] == "train"]
+    theirs = [event["loss"] for event in read_log(tmp_path / "transformers.jsonl") if event["event"] == "train"]
+    assert max(abs(one / other - 1) for one, other in zip(ours, theirs, strict=True)) < 1e-4
+    assert curve.compare(arguments) == 0
+    assert math.isfinite(ours[-1])
+
+
+def test_the_command(corpus_folder, tmp_path, capsys):
+    out = str(tmp_path / "run")
+    small = [part for setting in SMALL for part in ("--set", setting)]
+    assert run_command(["pretrain", str(corpus_folder), "--out", out, "--steps", "3", *small]) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "held-back text: loss" in said.err
+    assert "holds the model" in said.err
+    assert run_command(["pretrain", str(corpus_folder), "--out", out, "--steps", "3", *small]) == 2
+    assert run_command(["pretrain", str(corpus_folder), "--out", out, "--steps", "3", *small, "--resume"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--recipe", "tiny-cpq"], "unknown recipe 'tiny-cpq'; did you mean 'tiny-cpu'?"),
+        (["--set", "max_lenght=32"], "unknown key 'max_lenght'; did you mean"),
+        (["--set", "batch=many"], "batch=many is 'many'; allowed: a whole number"),
+        (["--preset", "bert-bas"], "unknown preset 'bert-bas'; did you mean 'bert-base'?"),
+        (["--steps", "5", "--minutes", "1"], "give one of them"),
+        (["--steps", "0"], "the budget is 0 steps"),
+        (["--seed", "-1"], "seed is -1"),
+        (["--set", "kind=packed"], "objective 'masked+pair' needs pairs"),
+        (["--init", "nowhere"], "nowhere"),
+    ],
+)
+def test_bad_input_is_one_sentence(corpus_folder, tmp_path, capsys, arguments, sentence):
+    assert run_command(["pretrain", str(corpus_folder), "--out", str(tmp_path / "run"), *arguments]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "run").exists()
