@@ -10,7 +10,7 @@ from types import FrameType
 import click
 
 from bertie import __version__, console
-from bertie.commands import models, pretraining, text
+from bertie.commands import models, pretraining, tasks, text
 
 USER_ERROR, INTERRUPTED, TERMINATED = 2, 130, 143
 
@@ -53,6 +53,9 @@ for command in (
     text.tokenize,
     text.corpus,
     pretraining.pretrain,
+    tasks.finetune,
+    tasks.evaluate,
+    tasks.predict,
     models.embed,
     models.fill,
     models.inspect,

@@ -40,3 +40,30 @@ def spelled(tokenizer):
         return " ".join(tokenizer.vocabulary[piece] for piece in row.ids[sequence])
 
     return spell
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory, tokenizer):
+    """A BERT that knows nothing, small enough to learn a few lines in a second."""
+    import torch
+
+    from bertie.model.config import ModelConfig
+    from bertie.model.folder import build, save
+
+    config = ModelConfig(
+        vocabulary_size=tokenizer.size, num_layers=2, width=32, num_heads=2, inner_width=64, max_positions=48
+    )
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    save(folder, build(config, {"masked": 0}, torch.Generator().manual_seed(0)), tokenizer.files())
+    return folder
+
+
+@pytest.fixture
+def one_thread():
+    """Sums in one order whatever the machine."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

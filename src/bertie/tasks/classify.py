@@ -84,6 +84,8 @@ class Classify:
         for example, labels in zip(examples, gold, strict=True):
             if labels is None:
                 raise missing_label(example)
+            for label in labels:
+                number_of(label, self.labels, example.where)
         known = [labels or () for labels in gold]
         if self.several:
             return label_set_scores([frozenset(labels) for labels in known], [frozenset(p.labels) for p in predictions])

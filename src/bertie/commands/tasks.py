@@ -1,0 +1,192 @@
+"""Learning from labels: bertie finetune, evaluate, predict."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bertie import console
+from bertie.commands.options import DEVICE, EXIT_OF_SIGNAL, THREADS, print_json, set_threads
+
+if TYPE_CHECKING:
+    from bertie.tasks.trained import Evaluation
+    from bertie.training.runlog import Event
+
+TEXT = click.option("--text", help="The column of the text (passage, words, beginning); guessed where it is plain.")
+PAIR = click.option("--pair", help="The column of the second text, or of the question.")
+LABEL = click.option("--label", help="The column of the label.")
+PRECISION = click.option(
+    "--precision", type=click.Choice(["float32", "bf16"]), default="float32", help="bf16: products in bfloat16."
+)
+
+
+@click.command()
+@click.argument("task")
+@click.argument("data", type=Path)
+@click.option("--model", required=True, type=Path, help="The model folder to begin with.")
+@click.option("--out", required=True, type=Path, help="The run folder to write; the best model will be in OUT/model.")
+@click.option("--dev", type=Path, help="A file of held-out examples; else DATA's own, or a tenth of its examples.")
+@TEXT
+@PAIR
+@LABEL
+@click.option("--recipe", default="stable", show_default=True, help="stable, or faithful: the paper's.")
+@click.option("--seeds", type=click.IntRange(1), default=1, help="Runs with a seed each; the best one's model is kept.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe or the task.")
+@click.option("--resume", is_flag=True, help="Go on with the run in OUT; repeat the command it was begun with.")
+@click.option("--allow-changes", is_flag=True, help="With --resume: go on though the recipe is another.")
+def finetune(
+    task: str,
+    data: Path,
+    model: Path,
+    out: Path,
+    dev: Path | None,
+    text: str | None,
+    pair: str | None,
+    label: str | None,
+    recipe: str,
+    seeds: int,
+    settings: tuple[str, ...],
+    resume: bool,
+    allow_changes: bool,
+) -> None:
+    """Have a model learn TASK from the labelled examples in DATA, a file or a folder.
+
+    TASK is classify, regress, tag, answer or choose, or the name of a benchmark: cola, squad-v1, conll-ner ...
+
+    \b
+    Example: bertie finetune classify reviews.csv --model my-bert --out my-run
+    """
+    from bertie.tasks.files import Columns
+    from bertie.tasks.recipe import change, make_recipe
+    from bertie.tasks.run import Order, finetune, finetune_seeds
+
+    changed, kind = change(make_recipe(recipe, task), task, settings)
+    columns = Columns(text, pair, label)
+    order = Order(task, kind, changed, model, data, out, dev, columns, resume, allow_changes)
+    with console.run_progress("fine-tuning") as show:
+
+        def watch(event: "Event", share: float) -> None:
+            if event["event"] == "train":
+                show(share, f"loss {event['loss']:.3f}, {event['tokens_per_second']:,.0f} tokens/s")
+            elif event["event"] == "evaluate":
+                console.say(f"step {event['step']:,}, held out: {_listed(_validation(event))}")
+            elif event["event"] == "skip":
+                console.say(f"step {event['step']:,} was skipped: {event['reason']}")
+
+        ending = finetune(order, watch) if seeds == 1 else finetune_seeds(order, seeds, watch)
+    if ending.outcome == "stopped":
+        console.say(f"Stopped and saved. To go on, repeat the command with --resume; {out} has all that it needs.")
+        raise click.exceptions.Exit(EXIT_OF_SIGNAL[ending.signal])
+    console.say(f"{out / 'model'} holds the best model: {_listed(ending.scores)}")
+
+
+@click.command()
+@click.argument("run", type=Path)
+@click.argument("data", type=Path)
+@click.option("--json", "as_object", is_flag=True, help="One object: task, examples, scores.")
+@click.option("--intervals", type=click.IntRange(0), default=0, metavar="ROUNDS", help="95 % interval by bootstrap.")
+@TEXT
+@PAIR
+@LABEL
+@PRECISION
+@DEVICE
+@THREADS
+def evaluate(
+    run: Path,
+    data: Path,
+    as_object: bool,
+    intervals: int,
+    text: str | None,
+    pair: str | None,
+    label: str | None,
+    precision: str,
+    device: str,
+    threads: int | None,
+) -> None:
+    """The scores of the model in RUN, a run or model folder, on the labelled examples in DATA.
+
+    \b
+    Example: bertie evaluate my-run reviews.csv
+    """
+    from bertie.tasks.files import Columns
+    from bertie.tasks.trained import Trained, as_json
+
+    set_threads(threads)
+    found = Trained.load(run, device, precision).evaluate(data, Columns(text, pair, label), intervals)
+    if as_object:
+        print_json(as_json(found))
+        return
+    click.echo(_tables(found))
+
+
+@click.command()
+@click.argument("run", type=Path)
+@click.argument("data", metavar="INPUT", type=Path)
+@click.option("--out", required=True, type=Path, help="The file to write: .jsonl, .tsv as GLUE, .json as SQuAD.")
+@TEXT
+@PAIR
+@PRECISION
+@DEVICE
+@THREADS
+def predict(
+    run: Path,
+    data: Path,
+    out: Path,
+    text: str | None,
+    pair: str | None,
+    precision: str,
+    device: str,
+    threads: int | None,
+) -> None:
+    """What the model in RUN says of each example in INPUT, whether it is labelled or not.
+
+    \b
+    Example: bertie predict my-run reviews.csv --out predictions.jsonl
+    """
+    from bertie.tasks.files import Columns
+    from bertie.tasks.named import named
+    from bertie.tasks.predictions import write_predictions
+    from bertie.tasks.trained import Trained
+
+    set_threads(threads)
+    trained = Trained.load(run, device, precision)
+    examples = named(trained.name).read(data, Columns(text, pair))
+    write_predictions(out, trained.task, trained.predict(examples), examples)
+    console.say(f"{out} holds {len(examples):,} predictions.")
+
+
+def _validation(event: "Event") -> dict[str, float]:
+    """The figures of held-out examples, by their short names."""
+    prefix = "validation_"
+    return {name.removeprefix(prefix): float(value) for name, value in event.items() if name.startswith(prefix)}
+
+
+def _listed(scores: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {score:.4f}" for name, score in scores.items())
+
+
+def _tables(found: "Evaluation") -> str:
+    """The scores, and for one class a text each label's, with what is taken for what."""
+    from bertie.tasks.metrics import confusion, per_class
+
+    rows = [[name, f"{score:.4f}", _interval(found, name)] for name, score in found.scores.items()]
+    header = ["score", f"{len(found.examples):,} examples", *(["95 %"] if found.intervals else [])]
+    parts = [console.table(header, [row[: len(header)] for row in rows])]
+    gold = [example.label for example in found.examples if example.label is not None]
+    called = [prediction.label for prediction in found.predictions if prediction.label is not None]
+    if len(gold) == len(called) == len(found.examples):
+        table = confusion(gold, called)
+        each = [
+            [one.label, *(f"{number:.4f}" for number in (one.precision, one.recall, one.f1)), str(one.support)]
+            for one in per_class(table)
+        ]
+        counts = [[label, *map(str, row)] for label, row in zip(table.labels, table.counts.tolist(), strict=True)]
+        parts.append(console.table(["label", "precision", "recall", "f1", "examples"], each))
+        parts.append(console.table(["is, called", *table.labels], counts))
+    return "\n\n".join(parts)
+
+
+def _interval(found: "Evaluation", name: str) -> str:
+    low, high = found.intervals.get(name, (0.0, 0.0))
+    return f"{low:.4f} to {high:.4f}" if name in found.intervals else ""

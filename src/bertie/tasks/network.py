@@ -1,0 +1,168 @@
+"""Rows -> batches -> losses and outputs: where a task meets the model."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from bertie.model.encoder import Batch
+from bertie.model.losses import Loss, choice_loss, class_loss, labels_loss, number_loss, span_loss, tag_loss
+from bertie.tasks.task import NONE, Output, Row, Task
+from bertie.training.loop import Part
+
+BATCH_TOKENS = 8192  # of one pass without gradients: more gains nothing on a CPU and little on a GPU
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A batch with what its rows are to say, in the head's own form, and where each row's sequences start: row b has
+    those from starts_B[b] to starts_B[b + 1]."""
+
+    batch: Batch
+    targets: Tensor | None
+    starts_B: Tensor
+    num_targets: int
+
+    def to(self, device: torch.device) -> "Labelled":
+        """The same on another device."""
+        targets = None if self.targets is None else self.targets.to(device)
+        return Labelled(self.batch.to(device), targets, self.starts_B.to(device), self.num_targets)
+
+
+def pack_rows(rows: Sequence[Row], head: str, problem_type: str | None) -> Labelled:
+    """The rows as one batch, on the CPU; with targets if all of them have some."""
+    ids = [sequence for row in rows for sequence in row.ids]
+    lengths_S = np.array([len(sequence) for sequence in ids])
+    starts_S = np.concatenate(([0], lengths_S.cumsum()))
+    batch = Batch(
+        ids_N=torch.from_numpy(np.concatenate(ids)),
+        segments_N=torch.from_numpy(np.concatenate([sequence for row in rows for sequence in row.segments])),
+        positions_N=torch.from_numpy(np.arange(starts_S[-1]) - starts_S[:-1].repeat(lengths_S)),
+        starts_S=torch.from_numpy(starts_S.astype(np.int32)),
+        max_length=int(lengths_S.max()),
+    )
+    starts_B = torch.tensor([0, *(len(row.ids) for row in rows)]).cumsum(0)
+    known = [row.targets for row in rows if row.targets is not None]
+    if len(known) < len(rows):
+        return Labelled(batch, None, starts_B, 0)
+    targets = SHAPES[_form(head, problem_type)](known)
+    is_learned = targets.isfinite() if targets.is_floating_point() else targets != NONE
+    per_target = 2 if head == "span" else 1  # a span is one target of two numbers
+    return Labelled(batch, targets, starts_B, int(is_learned.sum()) // per_target)
+
+
+def _form(head: str, problem_type: str | None) -> str:
+    """How the targets of a head are shaped: a class head has three uses."""
+    return {"regression": "number", "multi_label_classification": "labels"}.get(problem_type or "", head)
+
+
+SHAPES: Mapping[str, Callable[[Sequence[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]], Tensor]] = {
+    "class": lambda known: torch.from_numpy(np.concatenate(known)).long(),
+    "choice": lambda known: torch.from_numpy(np.concatenate(known)).long(),
+    "tag": lambda known: torch.from_numpy(np.concatenate(known)).long(),
+    "span": lambda known: torch.from_numpy(np.stack(known)).long(),
+    "number": lambda known: torch.from_numpy(np.concatenate(known)).float(),
+    "labels": lambda known: torch.from_numpy(np.stack(known)).float(),
+}
+
+
+def task_loss(task: Task, weights_C: Tensor | None = None) -> Callable[[nn.Module, Labelled], Mapping[str, Part]]:
+    """The loss that training descends; with weights, each class counts by its own."""
+    form = _form(task.head, task.problem_type)
+
+    def loss(model: nn.Module, labelled: Labelled) -> dict[str, Part]:
+        logits = model(labelled.batch)[task.head]
+        if weights_C is not None:
+            return {task.head: Part(_weighted(logits, labelled, weights_C))}
+        return {task.head: Part(LOSSES[form](logits, labelled)[0])}
+
+    return loss
+
+
+def _weighted(logits_SC: Tensor, labelled: Labelled, weights_C: Tensor) -> Tensor:
+    targets = _targets(labelled)
+    return functional.cross_entropy(logits_SC.float(), targets, weights_C.to(logits_SC.device), reduction="sum")
+
+
+def balanced_weights(rows: Sequence[Row], num_classes: int) -> Tensor:
+    """A weight for each class, such that all classes together weigh the same and the mean over the rows is 1."""
+    classes = np.concatenate([row.targets for row in rows if row.targets is not None]).astype(np.int64)
+    counts = np.bincount(classes, minlength=num_classes)
+    weights = np.divide(len(classes) / max(1, (counts > 0).sum()), counts, where=counts > 0, out=np.zeros(num_classes))
+    return torch.from_numpy(weights).float()
+
+
+def _targets(labelled: Labelled) -> Tensor:
+    assert labelled.targets is not None, "rows without targets are not learned from"
+    return labelled.targets
+
+
+LOSSES: Mapping[str, Callable[[Tensor, Labelled], Loss]] = {
+    "class": lambda logits, labelled: class_loss(logits, _targets(labelled)),
+    "number": lambda logits, labelled: number_loss(logits, _targets(labelled)),
+    "labels": lambda logits, labelled: labels_loss(logits, _targets(labelled)),
+    "tag": lambda logits, labelled: tag_loss(logits, _targets(labelled)),
+    "span": lambda logits, labelled: span_loss(logits, labelled.batch.starts_S, _targets(labelled)),
+    "choice": lambda logits, labelled: choice_loss(logits, labelled.starts_B, _targets(labelled)),
+}
+
+
+def by_length(rows: Sequence[Row]) -> Iterator[list[int]]:
+    """The rows' numbers in groups of like length, each of about as many tokens as a pass takes."""
+    waiting = sorted(range(len(rows)), key=lambda number: -rows[number].num_tokens)
+    while waiting:
+        count = max(1, BATCH_TOKENS // rows[waiting[0]].num_tokens)
+        yield waiting[:count]
+        waiting = waiting[count:]
+
+
+class Judged:
+    """The outputs of all rows, in order, and the mean loss over those that have targets; None if none has."""
+
+    def __init__(self, num_rows: int) -> None:
+        self._found: dict[int, Output] = {}
+        self._sum, self._count, self._num_rows = 0.0, 0, num_rows
+
+    def add(self, numbers: Sequence[int], outputs: Sequence[Output], loss: tuple[float, int]) -> None:
+        self._found |= zip(numbers, outputs, strict=True)
+        self._sum, self._count = self._sum + loss[0], self._count + loss[1]
+
+    @property
+    def outputs(self) -> list[Output]:
+        return [self._found[number] for number in range(self._num_rows)]
+
+    @property
+    def loss(self) -> float | None:
+        return self._sum / self._count if self._count else None
+
+
+@torch.inference_mode()
+def judge(model: nn.Module, task: Task, rows: Sequence[Row], device: torch.device, precision: str) -> Judged:
+    """What the model, which is put into its state for this, says of the rows."""
+    model.eval()
+    form = _form(task.head, task.problem_type)
+    judged = Judged(len(rows))
+    for numbers in by_length(rows):
+        chosen = [rows[number] for number in numbers]
+        labelled = pack_rows(chosen, task.head, task.problem_type).to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            logits = model(labelled.batch)[task.head]
+        loss = (0.0, 0)
+        if labelled.targets is not None:
+            total, count = LOSSES[form](logits, labelled)
+            loss = float(total), int(count)
+        judged.add(numbers, _split(chosen, logits, task.head), loss)
+    return judged
+
+
+def _split(rows: Sequence[Row], logits: Tensor, head: str) -> list[Output]:
+    """Each row's part of the logits."""
+    sizes = {
+        "class": [1] * len(rows),
+        "choice": [len(row.ids) for row in rows],
+    }.get(head) or [row.num_tokens for row in rows]
+    parts = np.split(logits.float().cpu().numpy(), np.cumsum(sizes)[:-1])
+    return [Output(row, part[0] if head == "class" else part) for row, part in zip(rows, parts, strict=True)]

@@ -1,0 +1,151 @@
+"""How a model is fine-tuned: the recipe, the two that come with the package, and the settings that change them."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from bertie.config import override
+from bertie.tasks.files import Columns
+from bertie.tasks.named import AnyTask, named
+from bertie.training.loop import Budget, LoopConfig
+from bertie.training.optimizers import OptimizerConfig
+from bertie.training.schedule import ScheduleConfig
+
+# The stable recipe goes through a small set often: until so many examples have been read, in so many passes.
+ENOUGH_EXAMPLES, FEWEST_EPOCHS, MOST_EPOCHS = 60_000, 3, 20
+
+
+@dataclass(frozen=True)
+class FinetuneRecipe:
+    """Everything but the task's own settings. The defaults are the stable recipe: Adam with its bias corrected, a tenth
+    of the steps warming up, more passes over small sets (Mosbach et al. 2020; Zhang et al. 2020)."""
+
+    optimizer: OptimizerConfig = field(default_factory=lambda: OptimizerConfig(lr=2e-5))
+    schedule: ScheduleConfig = field(default_factory=lambda: ScheduleConfig(curve="linear", warmup=0.1))
+    epochs: float | None = None  # none: as many as it takes to read 60,000 examples, at least 3, at most 20
+    batch: int = 16  # rows a step; passed through the model in `parts`
+    parts: int = 1
+    seed: int = 0  # of the new head, the order of the rows and dropout
+    clip: float = 1.0
+    held_out: float = 0.1  # share of the examples, where no file of held-out ones is given
+    held_out_seed: int = 0  # of which those are, the same for every seed of a run
+    evaluations: int | None = None  # over the run; none: one an epoch
+    patience: int | None = None  # evaluations without a better score that end the run; none: it goes to its end
+    save_every: int | None = None  # steps; none: with every evaluation
+    keep: int = 1  # saved states
+    dropout: float | None = None  # of all kinds, in place of the model's
+    attention: Literal["plain", "sdpa", "varlen"] = "sdpa"
+    precision: Literal["float32", "bf16"] = "float32"
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    threads: int | None = None
+    deterministic: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch < 1 or self.parts < 1 or self.batch % self.parts:
+            raise ValueError(f"batch is {self.batch}; it must be at least 1 and divide into parts = {self.parts}.")
+        if not 0 < self.held_out < 1:
+            raise ValueError(f"held_out is {self.held_out}; it is a share of the examples, between 0 and 1.")
+        for name in ("epochs", "evaluations", "patience", "save_every", "keep", "threads"):
+            number = getattr(self, name)
+            if number is not None and not number > 0:
+                raise ValueError(f"{name} is {number}; it must be more than 0.")
+
+
+# The paper's, with the code's optimizer and curve: what it says of a task, and otherwise of GLUE.
+FAITHFUL = FinetuneRecipe(
+    optimizer=OptimizerConfig(lr=5e-5, rule="adam_weight_decay"),
+    schedule=ScheduleConfig(curve="google", warmup=0.1),
+    epochs=3.0,
+    batch=32,
+)
+FAITHFUL_TO: Mapping[str, Mapping[str, float]] = {
+    "squad-v2": {"epochs": 2.0, "batch": 48},
+    "swag": {"batch": 16, "lr": 2e-5},
+}
+RECIPES = ("stable", "faithful")
+
+
+def make_recipe(name: str, task: str) -> FinetuneRecipe:
+    """The recipe of that name for a task."""
+    if name not in RECIPES:
+        raise ValueError(f"recipe {name!r} does not exist; allowed: {', '.join(RECIPES)}.")
+    if name == "stable":
+        return FinetuneRecipe()
+    said = FAITHFUL_TO.get(task, {})
+    return replace(
+        FAITHFUL,
+        optimizer=replace(FAITHFUL.optimizer, lr=float(said.get("lr", FAITHFUL.optimizer.lr))),
+        epochs=float(said.get("epochs", 3.0)),
+        batch=int(said.get("batch", FAITHFUL.batch)),
+    )
+
+
+def change(recipe: FinetuneRecipe, task: str, settings: Iterable[str]) -> tuple[FinetuneRecipe, AnyTask]:
+    """The recipe, and the task with its own settings, with each `key=value` put where it belongs: `lr` is the
+    optimizer's, `warmup` the schedule's, `max_length` the task's."""
+    changed = named(task).task()
+    own = {field.name for field in dataclasses.fields(changed)}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        key = key.strip()
+        if key in own:
+            changed = override(changed, [setting])
+            continue
+        group = next((group for group, config in GROUPS.items() if key in _names(config)), None)
+        is_plain = "." in key or key in _names(FinetuneRecipe) or group is None
+        if is_plain and key.partition(".")[0] not in _names(FinetuneRecipe):
+            known = sorted({*own, *_names(FinetuneRecipe), *(name for one in GROUPS.values() for name in _names(one))})
+            raise ValueError(f"--set {setting}: unknown key {key!r}; allowed: {', '.join(known)}.")
+        recipe = override(recipe, [setting if is_plain else f"{group}.{key}{equals}{value}"])
+    return recipe, changed
+
+
+GROUPS: Mapping[str, type[OptimizerConfig] | type[ScheduleConfig]] = {
+    "optimizer": OptimizerConfig,
+    "schedule": ScheduleConfig,
+}
+
+
+def _names(settings: type[FinetuneRecipe] | type[OptimizerConfig] | type[ScheduleConfig]) -> set[str]:
+    return {field.name for field in dataclasses.fields(settings)}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What recipe.toml holds: all that decides what a run does."""
+
+    task: str
+    model: str
+    data: str
+    dev: str | None
+    columns: Columns
+    run: FinetuneRecipe
+    settings: AnyTask
+
+
+def num_epochs(recipe: FinetuneRecipe, num_rows: int) -> float:
+    """How often all rows are read."""
+    if recipe.epochs is not None:
+        return recipe.epochs
+    return float(min(MOST_EPOCHS, max(FEWEST_EPOCHS, math.ceil(ENOUGH_EXAMPLES / num_rows))))
+
+
+def loop_config(recipe: FinetuneRecipe, num_rows: int) -> LoopConfig:
+    """The loop that goes through the rows: whole steps, as many as Google's scripts take."""
+    epochs = num_epochs(recipe, num_rows)
+    num_steps = max(1, int(num_rows / recipe.batch * epochs))
+    evaluate_every = math.ceil(num_steps / (recipe.evaluations or math.ceil(epochs)))
+    return LoopConfig(
+        budget=Budget(num_steps),
+        schedule=recipe.schedule,
+        seed=recipe.seed,
+        precision=recipe.precision,
+        batches_per_step=recipe.parts,
+        batches_at_start=recipe.parts,
+        clip=recipe.clip,
+        max_sigma=math.inf,  # a hard example among easy ones is a jump that is wanted
+        evaluate_every=evaluate_every,
+        save_every=recipe.save_every or evaluate_every,
+    )

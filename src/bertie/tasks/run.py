@@ -1,0 +1,340 @@
+"""bertie finetune, from top to bottom: labelled examples and a model in, a run folder with the best model out."""
+
+import logging
+import platform
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+
+from bertie.config import to_toml
+from bertie.model.device import pick_device
+from bertie.model.folder import Labels, fill, load, read_labels, save
+from bertie.model.heads import Model
+from bertie.sealed import replacing_folder, sha256
+from bertie.tasks.classify import Classify
+from bertie.tasks.files import Columns
+from bertie.tasks.held_out import hold_out
+from bertie.tasks.named import AnyTask, find_parts, named
+from bertie.tasks.network import Labelled, balanced_weights, judge, pack_rows, task_loss
+from bertie.tasks.recipe import FinetuneRecipe, Written, loop_config, num_epochs
+from bertie.tasks.tag import Tag
+from bertie.tasks.task import Example, Prediction, Row
+from bertie.tasks.task_file import NAME, write_task
+from bertie.text.wordpiece import Tokenizer
+from bertie.training.distributed import Ranks, compute_deterministically
+from bertie.training.loop import Drawn, Hooks, LoopConfig, State, fit, fraction_done, place_of
+from bertie.training.optimizers import make_optimizers
+from bertie.training.resume import load_state, save_state
+from bertie.training.run_folder import LOG, MODEL, STATES, begin, read_card, write_card
+from bertie.training.runlog import Event, RunLog, read_log
+from bertie.training.stopping import Asked, asked_to_stop
+
+logger = logging.getLogger(__name__)
+SCORED = "validation_"  # before the name of a score, in the log
+Watch = Callable[[Event, float], None]  # is told each event, and the share of the run that is done
+
+
+@dataclass(frozen=True)
+class Order:
+    """What to learn from what, and where it goes."""
+
+    name: str  # of the task
+    task: AnyTask
+    recipe: FinetuneRecipe
+    model: Path
+    data: Path
+    out: Path
+    dev: Path | None = None
+    columns: Columns = field(default_factory=Columns)
+    resumes: bool = False
+    allows_changes: bool = False
+
+
+class Ending(NamedTuple):
+    """How a run ended, by itself or by a signal, and what its best model scored on the held-out examples."""
+
+    outcome: Literal["finished", "stopped", "finished before"]
+    scores: Mapping[str, float]
+    signal: int | None = None
+
+
+def finetune_seeds(order: Order, num_seeds: int, watch: Watch) -> Ending:
+    """As many runs as there are seeds, each in a folder of its own inside order.out, whose model is the best one's."""
+    begin(order.out, _toml(order), order.resumes, order.allows_changes, _alone("cpu"))
+    seeds = range(order.recipe.seed, order.recipe.seed + num_seeds)
+    endings: dict[int, Ending] = {}
+    for seed in seeds:
+        out = order.out / f"seed-{seed}"
+        recipe = replace(order.recipe, seed=seed)
+        endings[seed] = finetune(replace(order, out=out, recipe=recipe, resumes=order.resumes and out.exists()), watch)
+        if endings[seed].outcome == "stopped":
+            return endings[seed]
+    main = order.task.main_score
+    scores = [endings[seed].scores[main] for seed in seeds]
+    best = max(seeds, key=lambda seed: endings[seed].scores[main])
+    with replacing_folder(order.out / MODEL) as copy:
+        shutil.copytree(order.out / f"seed-{best}" / MODEL, copy, dirs_exist_ok=True)
+    summary = {"seeds": num_seeds, "mean": statistics.mean(scores), "deviation": _deviation(scores), "best_seed": best}
+    write_card(order.out, {"kind": "finetune", "task": order.name, "score": main, **summary, "each": scores})
+    logger.info(
+        "%s of %d seeds: %.4f ± %.4f, best %.4f (seed %d), worst %.4f.",
+        *(main, num_seeds, summary["mean"], summary["deviation"], max(scores), best, min(scores)),
+    )
+    return Ending("finished", endings[best].scores)
+
+
+def finetune(order: Order, watch: Watch) -> Ending:
+    """Learn as ordered until all epochs are read, the score gains no more, or somebody asks to stop."""
+    recipe = order.recipe
+    _set_up_process(recipe)
+    with asked_to_stop() as asked:
+        parts = _prepare(order)
+        state = State(make_optimizers(parts.model, recipe.optimizer))
+        was_saved = load_state(order.out / STATES, parts.model, state, parts.ranks)
+        loop = loop_config(recipe, len(parts.train))
+        best = Best.of_log(order.out / LOG, state.step, parts.task.main_score)
+        if fraction_done(loop.budget, state) >= 1 or best.is_over:
+            logger.info("%s is finished, with step %s: there is nothing to go on with.", order.out, f"{state.step:,}")
+            _finish(parts, best, state)
+            return Ending("finished before", best.scores)
+        if order.resumes:
+            what = f"goes on after step {state.step:,}" if was_saved else "has nothing saved yet: it begins anew"
+            logger.info("%s %s.", order.out, what)
+        with closing(RunLog(order.out / LOG, state.step)) as log:
+            if was_saved:
+                log.write({"event": "resume", **place_of(state)})
+            hooks = _hooks(parts, loop, best, asked, _tell(log, watch, loop, state))
+            outcome = fit(parts.model, parts.draw, parts.loss, loop, state, parts.ranks, hooks)
+            if outcome == "stopped" and asked() is not None:
+                return Ending("stopped", best.scores, asked())
+            log.write({"event": "end", **place_of(state)})
+        _finish(parts, best, state)
+        return Ending("finished", best.scores)
+
+
+class Parts:
+    """What a run is made of, once it is known to be possible."""
+
+    def __init__(
+        self, order: Order, task: AnyTask, tokenizer: Tokenizer, examples: "_Examples", model: Model, ranks: Ranks
+    ) -> None:
+        self.order, self.task, self.tokenizer, self.model, self.ranks = order, task, tokenizer, model, ranks
+        self.dev = examples.dev
+        rows = task.encode(examples.train, tokenizer)
+        self.train = [row for row in rows if row.targets is not None]
+        self.dev_rows = task.encode(examples.dev, tokenizer)
+        if not self.train:
+            raise ValueError(f"{order.data} has no example that can be learned from.")
+        is_balanced = isinstance(task, Classify) and task.weights == "balanced" and not task.several
+        self.loss = task_loss(task, balanced_weights(rows, task.num_classes) if is_balanced else None)
+        self._order: dict[int, list[int]] = {}
+
+    def draw(self, number: int) -> Drawn[Labelled]:
+        """The batch of this number: the rows in an order of their own each epoch, one epoch after the other."""
+        size = self.order.recipe.batch // self.order.recipe.parts
+        rows = [self._row(place) for place in range(number * size, (number + 1) * size)]
+        labelled = pack_rows(rows, self.task.head, self.task.problem_type)
+        num_tokens = sum(row.num_tokens for row in rows)
+        return Drawn(labelled.to(self.ranks.device), num_tokens, {self.task.head: labelled.num_targets})
+
+    def _row(self, place: int) -> Row:
+        epoch, at = divmod(place, len(self.train))
+        if epoch not in self._order:
+            self._order = {one: order for one, order in self._order.items() if one == epoch - 1}
+            rng = np.random.default_rng((self.order.recipe.seed, epoch))
+            self._order[epoch] = rng.permutation(len(self.train)).tolist()
+        return self.train[self._order[epoch][at]]
+
+
+class Best:
+    """The best evaluation of a run so far."""
+
+    def __init__(self, main: str) -> None:
+        self._main = main
+        self.scores: dict[str, float] = {}
+        self.num_since = 0  # evaluations that were no better
+        self.is_collapsed = False  # whether the best one gave one class to everything
+        self.is_over = False  # whether the log says that the run came to its end
+
+    @classmethod
+    def of_log(cls, path: Path, step: int, main: str) -> "Best":
+        """What the log up to a step says; nothing where there is none."""
+        best = cls(main)
+        events = read_log(path) if path.exists() else []
+        for event in events:
+            at = event["step"]
+            if isinstance(at, int) and at <= step and event["event"] == "evaluate":
+                scores = {name: score for name, score in event.items() if name.startswith(SCORED)}
+                found = {name.removeprefix(SCORED): float(score or 0.0) for name, score in scores.items()}
+                found.pop("loss", None)
+                best.add(found, event.get("collapsed") == 1)
+        best.is_over = any(event["event"] == "end" for event in events)
+        return best
+
+    def add(self, scores: Mapping[str, float], is_collapsed: bool) -> bool:
+        """Whether these scores are better than all before."""
+        is_better = not self.scores or scores[self._main] > self.scores[self._main]
+        self.num_since = 0 if is_better else self.num_since + 1
+        if is_better:
+            self.scores, self.is_collapsed = dict(scores), is_collapsed
+        return is_better
+
+
+class _Examples(NamedTuple):
+    train: list[Example]
+    dev: list[Example]
+
+
+def _prepare(order: Order) -> Parts:
+    kind = named(order.name)
+    train_file, dev_file = find_parts(order.data, kind, order.dev)
+    train = kind.read(train_file, order.columns)
+    if dev_file is None:
+        is_document = isinstance(order.task, Tag) and order.task.context == "document"
+        examples = _Examples(*hold_out(train, order.recipe.held_out, order.recipe.held_out_seed, is_document))
+        logger.info("%d of %d examples of %s are held out.", len(examples.dev), len(train), train_file)
+    else:
+        examples = _Examples(train, kind.read(dev_file, order.columns))
+    task = order.task.learn([*examples.train, *examples.dev])
+    tokenizer = Tokenizer.load(order.model)
+    ranks = _alone(order.recipe.device)
+    model = _make_model(order, task).to(ranks.device)
+    parts = Parts(order, task, tokenizer, examples, model, ranks)
+    begin(order.out, _toml(order), order.resumes, order.allows_changes, ranks)
+    _write_first_card(parts, train_file, dev_file)
+    return parts
+
+
+def _make_model(order: Order, task: AnyTask) -> Model:
+    """The folder's encoder with the task's head: the folder's own if it has one for the same labels, else a new one."""
+    found = load(order.model)
+    if task.max_length > found.config.max_positions:
+        raise ValueError(
+            f"max_length is {task.max_length}, but {order.model} has {found.config.max_positions} positions: make it "
+            "smaller with --set max_length=N."
+        )
+    own = found.shapes.get(task.head)
+    if own and task.labels and read_labels(order.model, found).names != task.labels:
+        logger.warning("%s has a head for other labels: it is left out.", order.model)
+        own = None
+    left_out = "" if own else f"heads.{task.head}."
+    state = {
+        name: tensor for name, tensor in found.state_dict().items() if not left_out or not name.startswith(left_out)
+    }
+    config, dropout = found.config, order.recipe.dropout
+    if dropout is not None:
+        config = replace(config, dropout=dropout, attention_dropout=dropout)
+    model = Model(config, {task.head: task.num_classes}, order.recipe.attention)
+    fill(model, state, torch.Generator().manual_seed(order.recipe.seed), order.model)
+    return model
+
+
+def _hooks(parts: Parts, loop: LoopConfig, best: Best, asked: Asked, report: Callable[[Event], None]) -> Hooks:
+    order, recipe, task = parts.order, parts.order.recipe, parts.task
+
+    def evaluate() -> dict[str, float]:
+        judged = judge(parts.model, task, parts.dev_rows, parts.ranks.device, recipe.precision)
+        predictions = task.decode(judged.outputs, parts.dev, parts.tokenizer)
+        scores = task.score(predictions, parts.dev)
+        is_collapsed = _is_collapsed(predictions, parts.dev)
+        if best.add(scores, is_collapsed):
+            _save_model(order.out / MODEL, parts, scores)
+        figures = {f"{SCORED}{name}": score for name, score in scores.items()}
+        if judged.loss is not None:
+            figures[f"{SCORED}loss"] = judged.loss
+        return {**figures, "collapsed": 1.0} if is_collapsed else figures
+
+    return Hooks(
+        evaluate=evaluate,
+        save=lambda state: save_state(order.out / STATES, parts.model, state, parts.ranks, recipe.keep),
+        report=report,
+        stop=lambda: asked() is not None or (recipe.patience is not None and best.num_since >= recipe.patience),
+        clock=time.monotonic,
+    )
+
+
+def _tell(log: RunLog, watch: Watch, loop: LoopConfig, state: State) -> Callable[[Event], None]:
+    def report(event: Event) -> None:
+        log.write(event)
+        watch(event, min(1.0, fraction_done(loop.budget, state)))
+
+    return report
+
+
+def _save_model(folder: Path, parts: Parts, scores: Mapping[str, float]) -> None:
+    """Write the model as it is now, with the task as these scores tune it."""
+    task = parts.task
+    copy = Model(parts.model.config, {task.head: task.num_classes})
+    copy.load_state_dict({name: one.detach().cpu() for name, one in parts.model.state_dict().items()}, assign=True)
+    files = {**parts.tokenizer.files(), NAME: write_task(parts.order.name, task.tune(scores))}
+    save(folder, copy, files, Labels(task.labels, task.problem_type))
+
+
+def _is_collapsed(predictions: Sequence[Prediction], examples: Sequence[Example]) -> bool:
+    """Whether one class is given to everything, though there are several."""
+    given = {prediction.label for prediction in predictions}
+    wanted = {example.label for example in examples}
+    return None not in given and len(given) == 1 and len(wanted) > 1
+
+
+def _write_first_card(parts: Parts, train: Path, dev: Path | None) -> None:
+    order = parts.order
+    device = parts.ranks.device
+    card = {
+        "kind": "finetune",
+        "task": order.name,
+        "data": {"train": sha256(train), "dev": None if dev is None else sha256(dev)},
+        "examples": {"rows": len(parts.train), "dev": len(parts.dev)},
+        "epochs": num_epochs(order.recipe, len(parts.train)),
+        "parameters": sum(parameter.numel() for parameter in parts.model.parameters()),
+        "versions": {"bertie": version("bertie"), "torch": torch.__version__, "python": platform.python_version()},
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+    }
+    known = read_card(order.out).get("data", card["data"])
+    if known != card["data"]:
+        raise ValueError(f"{order.out} was begun with other examples: give those, or begin a new run.")
+    write_card(order.out, read_card(order.out) | card)
+
+
+def _finish(parts: Parts, best: Best, state: State) -> None:
+    """Write what the run came to on its card; say so if it came to nothing."""
+    if best.is_collapsed:
+        logger.warning(
+            "%s collapsed: its best model gives every held-out example the same class, whatever it says. Try another "
+            "seed, a lower lr or more epochs.",
+            parts.order.out,
+        )
+    figures = {"steps": state.step, "tokens": state.tokens, "seconds": state.seconds}
+    chosen = {"score": parts.task.main_score, "scores": best.scores, "collapsed": best.is_collapsed}
+    write_card(parts.order.out, read_card(parts.order.out) | figures | chosen)
+
+
+def _toml(order: Order) -> str:
+    dev = None if order.dev is None else str(order.dev)
+    recipe, task = order.recipe, order.task
+    return to_toml(Written(order.name, str(order.model), str(order.data), dev, order.columns, recipe, task))
+
+
+def _set_up_process(recipe: FinetuneRecipe) -> None:
+    if recipe.threads is not None:
+        torch.set_num_threads(recipe.threads)
+    if recipe.deterministic:
+        compute_deterministically()
+    torch.set_float32_matmul_precision("highest")
+
+
+def _alone(device: str) -> Ranks:
+    return Ranks(pick_device(device))
+
+
+def _deviation(scores: Sequence[float]) -> float:
+    return statistics.stdev(scores) if len(scores) > 1 else 0.0

@@ -1,0 +1,117 @@
+"""bertie finetune, evaluate and predict as a person runs them."""
+
+import json
+
+import pytest
+
+from bertie.cli import run
+
+ROWS = "text,label\n" + "the cat sat,yes\nthe dog sat,no\n" * 10
+QUICK = ["--set", "epochs=1", "--set", "max_length=16", "--set", "device=cpu"]
+
+
+@pytest.fixture
+def tuned(write, model_folder, tmp_path):
+    """A run folder, and the arguments that made it."""
+    data = write("a.csv", ROWS)
+    arguments = [
+        "finetune",
+        "classify",
+        str(data),
+        "--model",
+        str(model_folder),
+        "--out",
+        str(tmp_path / "run"),
+        *QUICK,
+    ]
+    assert run(arguments) == 0
+    return tmp_path / "run", arguments
+
+
+def test_finetune_then_evaluate_then_predict(tuned, write, tmp_path, capsys):
+    folder, arguments = tuned
+    assert (folder / "model" / "task.json").exists()
+    capsys.readouterr()
+    data = write("b.csv", ROWS)
+    assert run(["evaluate", str(folder), str(data), "--json", "--device", "cpu"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["task"] == "classify"
+    assert said["examples"] == 20
+    assert set(said["scores"]) == {"accuracy", "macro_f1"}
+    assert run(["evaluate", str(folder / "model"), str(data), "--intervals", "20", "--device", "cpu"]) == 0
+    shown = capsys.readouterr().out
+    assert "95 %" in shown
+    assert "is, called" in shown
+    out = tmp_path / "predictions.jsonl"
+    unlabelled = write("c.txt", "the cat\nthe dog\n")
+    assert run(["predict", str(folder), str(unlabelled), "--out", str(out), "--device", "cpu"]) == 0
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert len(rows) == 2
+    assert rows[0]["label"] in ("yes", "no")
+    assert run(["predict", str(folder), str(data), "--out", str(tmp_path / "p.tsv"), "--device", "cpu"]) == 0
+    assert (tmp_path / "p.tsv").read_text().splitlines()[0] == "index\tprediction"
+    assert run([*arguments, "--resume"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--task", "sing"], "there is no task 'sing'"),
+        (["--data", "nowhere.csv"], "nowhere.csv' does not exist"),
+        (["--out", "run"], "--resume"),
+        (["--more", "--label", "stars"], "has no column 'stars'"),
+        (["--more", "--set", "epoch=3"], "unknown key 'epoch'"),
+        (["--more", "--recipe", "best"], "recipe 'best' does not exist"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence_and_exit_code_2(tuned, tmp_path, capsys, change, message):
+    folder, arguments = tuned
+    what, *values = change
+    arguments = [*arguments]
+    places = {"--task": 1, "--data": 2, "--out": 6}
+    if what == "--more":
+        arguments += values
+        arguments[6] = str(tmp_path / "other")
+    else:
+        arguments[places[what]] = str(folder) if what == "--out" else values[0]
+    capsys.readouterr()
+    assert run(arguments) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert "Traceback" not in said
+
+
+def test_bad_input_for_a_tuned_model(tuned, write, tmp_path, capsys, model_folder):
+    folder, _ = tuned
+    capsys.readouterr()
+    cases = [
+        (["evaluate", str(folder), str(write("d.csv", "text,label\nthe cat,maybe\n"))], "line 2: label 'maybe' is not"),
+        (["evaluate", str(folder), str(write("e.csv", "text\nthe cat\n"))], "line 2 has no label"),
+        (["evaluate", str(model_folder), str(write("f.csv", ROWS))], "it is not a model that `bertie finetune` made"),
+        (["predict", str(folder), str(write("g.csv", ROWS)), "--out", "x.xml"], "allowed: .jsonl, .tsv, .json"),
+        (["predict", str(folder), str(write("h.csv", ROWS)), "--out", "x.json"], "only answers are written as .json"),
+        (["predict", str(folder), str(write("i.csv", "")), "--out", "x.tsv"], "is empty"),
+    ]
+    for arguments, message in cases:
+        assert run([*arguments, "--device", "cpu"]) == 2, arguments
+        assert message in capsys.readouterr().err
+
+
+def test_squads_official_files(tokenizer, tmp_path):
+    import numpy as np
+
+    from bertie.tasks.answer import Answer
+    from bertie.tasks.predictions import write_predictions
+    from bertie.tasks.task import Example, Output
+
+    task = Answer(has_nulls=True, max_length=16)
+    examples = [Example(id="a", text="the cat sat", pair="who", answers=None)]
+    (row,) = task.encode(examples, tokenizer)
+    logits = np.zeros((row.num_tokens, 2), np.float32)
+    logits[4] = 3.0
+    predictions = task.decode([Output(row, logits)], examples, tokenizer)
+    write_predictions(tmp_path / "predictions.json", task, predictions, examples)
+    read = {path.name: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    assert read["predictions.json"] == {"a": "cat"}
+    assert read["null_odds.json"] == {"a": -6.0}
+    assert read["nbest_predictions.json"]["a"][0].keys() == {"text", "probability", "start_logit", "end_logit"}
