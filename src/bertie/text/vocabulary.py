@@ -173,7 +173,7 @@ def learn(words: Mapping[str, int], config: VocabularyConfig, report: Report) ->
     if config.size < minimum:
         raise ValueError(
             f"size={config.size} is too small: the {config.num_special} special entries and what spells the text's "
-            f"alphabet of {len(alphabet):,} characters take {minimum:,}. Give at least that, or, in Python, less coverage."
+            f"alphabet of {len(alphabet):,} characters take {minimum:,}. Give that, or in Python less coverage."
         )
     frequent = by_number(spelled)[: WORDS_PER_PIECE * config.size]
     counts = np.array([spelled[word] for word in frequent], dtype=np.int64)
