@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -101,13 +103,53 @@ class Trace:
     probabilities_LSHTT: list[list[Tensor]]  # of each layer, of each sequence
 
 
-class Encoder(nn.Module):
-    """Batch -> hidden_ND. Born on the meta device, without values: see `bertie.model.heads.initialise`."""
+class Kernels(Protocol):
+    """What computes a model in place of its modules, out of their weights."""
 
-    def __init__(self, config: ModelConfig, attention: str = "sdpa") -> None:
+    def encode(
+        self, encoder: nn.Module, ids_3N: tuple[Tensor, Tensor, Tensor], starts_S: Tensor, max_length: int
+    ) -> Tensor:
+        """The last layer's output (N, D); the ids are those of words, positions and segments."""
+        ...
+
+    def masked_words(
+        self, head: nn.Module, words_VE: Tensor, hidden_ND: Tensor, targets: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """The sum of the masked words' losses and how many are guessed right; targets are tokens and their words."""
+        ...
+
+
+def kernels_by_name(name: str, config: ModelConfig) -> Kernels | None:
+    """The named kernels, none for the plain modules; ValueError for a name or a model there are none for."""
+    if name not in KERNELS:
+        raise ValueError(f"kernels {name!r} do not exist; allowed: {', '.join(KERNELS)}.")
+    return KERNELS[name](config)
+
+
+def _plain(config: ModelConfig) -> None:
+    return None
+
+
+def _fused(config: ModelConfig) -> Kernels:
+    if find_spec("triton") is None:
+        raise ValueError("kernels 'fused' need triton, which torch brings for NVIDIA on Linux; use 'plain'.")
+    from bertie.model.fused import Fused
+
+    return Fused(config)
+
+
+KERNELS: dict[str, Callable[[ModelConfig], Kernels | None]] = {"plain": _plain, "fused": _fused}
+
+
+class Encoder(nn.Module):
+    """Batch -> hidden_ND. Born on the meta device, without values: see `bertie.model.heads.initialise`. `attention` is
+    a path of the plain kernels; the fused ones have their own."""
+
+    def __init__(self, config: ModelConfig, attention: str = "sdpa", kernels: str = "plain") -> None:
         super().__init__()
         self.config = config
         self.attend = attention_path(attention)
+        self.kernels = kernels_by_name(kernels, config)
         with torch.device("meta"):
             self.embeddings = Embeddings(config)
             num_layers = 1 if config.shared_layers else config.num_layers
@@ -116,6 +158,9 @@ class Encoder(nn.Module):
         self.patterns = [_pattern(config, index) for index in range(config.num_layers)]
 
     def forward(self, batch: Batch) -> Tensor:
+        if self.kernels is not None:
+            ids_3N = (batch.ids_N, batch.positions_N, batch.segments_N)
+            return self.kernels.encode(self, ids_3N, batch.starts_S, batch.max_length)
         hidden_ND: Tensor = self.embeddings(batch)
         for layer, context in self._steps(batch, self.attend):
             hidden_ND = layer(hidden_ND, context)

@@ -20,12 +20,14 @@ HEADS = (*NUM_OUTPUTS, "class", "tag")
 class Model(nn.Module):
     """An encoder and its heads. `heads` says which: {"masked": 0, "pair": 0, "class": 3}, the number being that of the
     classes for "class" and "tag" and 0 for the rest. Born without values (on the meta device): `initialise` draws them,
-    `load_state_dict(state, assign=True)` takes them."""
+    `load_state_dict(state, assign=True)` takes them. `kernels`: "plain" or, for bfloat16 on a GPU, "fused"."""
 
-    def __init__(self, config: ModelConfig, heads: Mapping[str, int], attention: str = "sdpa") -> None:
+    def __init__(
+        self, config: ModelConfig, heads: Mapping[str, int], attention: str = "sdpa", kernels: str = "plain"
+    ) -> None:
         super().__init__()
         self.config = config
-        self.encoder = Encoder(config, attention)
+        self.encoder = Encoder(config, attention, kernels)
         self.shapes = {name: head_shape(config, name, num_classes) for name, num_classes in heads.items()}
         with torch.device("meta"):
             modules = {name: _build(config, shape) for name, shape in self.shapes.items()}
@@ -35,13 +37,19 @@ class Model(nn.Module):
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
         """The hidden states ("hidden", N D) and each head's logits under its name: "masked" (M V) where the batch names
-        positions, "pair" and "class" (S C), "choice" (S), "tag" (N C), "span" (N 2), "pooler" (S D)."""
+        positions, "pair" and "class" (S C), "choice" (S), "tag" (N C), "span" (N 2), "pooler" (S D). With fused kernels
+        and labels in the batch, "masked_loss" (a sum) and "masked_correct" (a count) stand in place of "masked": the
+        logits are written over."""
         hidden_ND = self.encoder(batch)
         outputs = {"hidden": hidden_ND}
         if "pooler" in self.heads:
             outputs["pooler"] = self.heads["pooler"](pool(hidden_ND, batch.starts_S, "cls"))
-        if "masked" in self.heads and batch.masked_M is not None:
-            words_VE = self.encoder.embeddings.words.weight
+        words_VE, kernels = self.encoder.embeddings.words.weight, self.encoder.kernels
+        if "masked" in self.heads and kernels and batch.masked_M is not None and batch.labels_M is not None:
+            targets = (batch.masked_M, batch.labels_M)
+            scored = kernels.masked_words(self.heads["masked"], words_VE, hidden_ND, targets)
+            outputs["masked_loss"], outputs["masked_correct"] = scored
+        elif "masked" in self.heads and batch.masked_M is not None:
             outputs["masked"] = self.heads["masked"](hidden_ND.index_select(0, batch.masked_M), words_VE)
         for name, shape in self.shapes.items():
             if name in ("masked", "pooler"):

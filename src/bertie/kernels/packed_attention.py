@@ -1,0 +1,26 @@
+"""Attention that reads queries, keys and values where the projection left them and writes their gradient in the same
+place: nothing is copied, padded or kept but one number a row. Which kernels do it depends on the longest sequence."""
+
+from torch import Tensor
+
+from bertie.kernels.dropout import Drop
+from bertie.kernels.long_attention import attend_backward_long, attend_long
+from bertie.kernels.sequences import SHORT, Attended, Sequences
+from bertie.kernels.short_attention import attend_backward_short, attend_short
+
+
+def attend(qkv_N3HK: Tensor, sequences: Sequences, drop: Drop) -> Attended:
+    """softmax(q k / sqrt(K)) v within each sequence, with dropout of the probabilities."""
+    assert qkv_N3HK.is_contiguous()
+    kernel = attend_short if sequences.max_length <= SHORT else attend_long
+    return kernel(qkv_N3HK, sequences, drop)
+
+
+def attend_backward(
+    grad_NHK: Tensor, qkv_N3HK: Tensor, attended: Attended, sequences: Sequences, drop: Drop
+) -> tuple[Tensor, Tensor]:
+    """The gradient of qkv, from that of what `attend` gave; and its sum over the tokens (3 H K), that of a bias."""
+    assert grad_NHK.is_contiguous() and qkv_N3HK.is_contiguous()
+    kernel = attend_backward_short if sequences.max_length <= SHORT else attend_backward_long
+    qkv_grad_N3HK, sums_B3HK = kernel(grad_NHK, qkv_N3HK, attended, sequences, drop)
+    return qkv_grad_N3HK, sums_B3HK.sum(0).flatten()
