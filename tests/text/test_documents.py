@@ -149,13 +149,16 @@ def test_bytes_that_are_not_utf8_are_dropped_and_counted_by_file(tmp_path):
 
 
 def test_what_is_dropped_is_counted(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "x"}\nnot json\n{"text": 3}\n[]\n\n{"id": 1}\n{"text": " ! "}\n')
+    deep = "[" * 100_000
+    (tmp_path / "a.jsonl").write_text(
+        f'{{"text": "x"}}\n{deep}\n' + 'not json\n{"text": 3}\n[]\n\n{"id": 1}\n{"text": " ! "}\n'
+    )
     (tmp_path / "b.txt").write_bytes(b"\0\1")
     (tmp_path / "c.csv").write_text("id,text\n1\n2,y\n\n")
     (tmp_path / "d.txt").write_text("a <b>c</b>\n\n...\n\n")
     assert read(tmp_path) == ["x", "y", "a c"]
     assert +tally_of(tmp_path).counts == {
-        "rows that are not JSON": 1,
+        "rows that are not JSON": 2,
         "rows without text": 4,
         "files that are not text": 1,
         "empty documents": 2,

@@ -66,6 +66,7 @@ def test_files_that_contradict_each_other_are_refused(folder):
     [
         ("{", r"tokenizer\.json is not JSON"),
         ("[1]", r"tokenizer\.json holds no JSON object, but list"),
+        ("[" * 100_000, r"tokenizer\.json is not JSON: maximum recursion depth"),
         ("{}", r"is no tokenizer\.json that the tokenizers library can open: Model missing"),
         ('{"model": {"type": "Magic"}}', r"is no tokenizer\.json that the tokenizers library can open"),
     ],

@@ -63,6 +63,7 @@ def test_json_lines_have_their_columns_in_the_first_line():
     [
         (b"{'text': 1}", "a.jsonl, line 1 is not JSON: Expecting property name"),
         (b'{"text": "\xff"}', "a.jsonl, line 1 is not JSON: 'utf-8' codec can't decode"),
+        (b"[" * 100_000, "a.jsonl, line 1 is not JSON: maximum recursion depth"),
         (b'"text"', "a.jsonl, line 1 is not a JSON object, but str: write one object a line."),
         (b"{}", "a.jsonl has no column of text"),
     ],

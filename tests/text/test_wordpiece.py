@@ -246,12 +246,13 @@ def test_case_is_read_in_tokenizer_json_too(small_vocabulary, write, tmp_path, c
         (b"[UNK]\nthe\nun\nthe \n", r"vocab\.txt holds 'the' twice, as lines 2 and 4:"),
     ],
 )
-def test_a_bad_vocabulary_is_refused(tmp_path, content, sentence):
+def test_a_bad_vocabulary_is_refused(tmp_path, content, sentence, caplog):
     (tmp_path / "vocab.txt").write_bytes(content)
     for path in (tmp_path, tmp_path / "vocab.txt"):
         with pytest.raises(ValueError, match=sentence) as caught:
-            Tokenizer.load(path, cased=False)
+            Tokenizer.load(path)
         assert "\n" not in str(caught.value)
+    assert not caplog.records, "one sentence is enough"
 
 
 def test_a_missing_vocabulary_is_refused(tmp_path):

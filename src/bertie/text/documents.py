@@ -199,7 +199,7 @@ def _json_texts(texts: Sequence[str], column: str | int, tally: Tally) -> Iterat
     for line in filter(str.strip, texts[0].split("\n")):
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):  # the second for brackets in brackets, a thousand deep
             tally.counts["rows that are not JSON"] += 1
             continue
         value = row.get(column) if isinstance(row, dict) else None

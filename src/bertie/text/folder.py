@@ -140,7 +140,7 @@ def read_object(path: Path) -> dict[str, object]:
         return {}
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON: {error}.") from None
     if not isinstance(value, dict):
         raise ValueError(f"{path} holds no JSON object, but {type(value).__name__}: copy it anew.")

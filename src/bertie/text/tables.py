@@ -39,7 +39,7 @@ def json_column(lines: bytes, wanted: str | None, name: str) -> str:
     first = lines.lstrip().partition(b"\n")[0]
     try:
         row = json.loads(first)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{name}, line 1 is not JSON: {error}. JSON lines have one object a line.") from None
     if not isinstance(row, dict):
         raise ValueError(f"{name}, line 1 is not a JSON object, but {type(row).__name__}: write one object a line.")

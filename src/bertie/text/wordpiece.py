@@ -67,13 +67,14 @@ class Tokenizer:
     def load(cls, path: str | Path, cased: bool | None = None, rules: str = "google") -> "Tokenizer":
         """The tokenizer of a folder, `vocab.txt` or `tokenizer.json`; cased=None: as the folder says, else uncased."""
         source = read_source(Path(path))
-        if source.lowercase is None and cased is None:
-            logger.warning(
-                "%s does not say whether it is cased, so it is taken as uncased: cased=True or False says it.", path
-            )
         if not source.is_bert and cased is source.lowercase:
             raise ValueError(
                 f"{path} is {'un' if cased else ''}cased by its tokenizer.json, so cased={cased} cannot be had."
+            )
+        tokenizer = cls(source, cased=source.lowercase is False if cased is None else cased, rules=rules)
+        if source.lowercase is None and cased is None:
+            logger.warning(
+                "%s does not say whether it is cased, so it is taken as uncased: cased=True or False says it.", path
             )
         others = [token.content for token in source.added if token.content not in source.roles.values()]
         if others and rules == "google":
@@ -81,7 +82,7 @@ class Tokenizer:
                 "%s: the added tokens (%d, such as %s) are read in a text with rules='huggingface' alone.",
                 *(path, len(others), others[0]),
             )
-        return cls(source, cased=source.lowercase is False if cased is None else cased, rules=rules)
+        return tokenizer
 
     @classmethod
     def build(cls, vocabulary: Sequence[str], cased: bool, rules: str = "google") -> "Tokenizer":
