@@ -46,6 +46,15 @@ def test_every_truncation_is_refused_by_name(folder: Path, file: str) -> None:
             unseal(folder, "seal.json")
 
 
+@pytest.mark.parametrize(
+    "contents", ["", "{", "[]", "7", "[" * 100_000], ids=["nothing", "cut", "list", "number", "deep"]
+)
+def test_a_seal_that_is_none_is_refused_by_name(folder: Path, contents: str) -> None:
+    (folder / "seal.json").write_text(contents)
+    with pytest.raises(ValueError, match=r"seal\.json is damaged"):
+        unseal(folder, "seal.json")
+
+
 def test_a_missing_file_is_refused_by_name(folder: Path) -> None:
     (folder / "one.txt").unlink()
     with pytest.raises(ValueError, match=r"one\.txt is missing"):

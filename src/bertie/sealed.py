@@ -89,7 +89,7 @@ def _read_seal(path: Path) -> dict[str, object]:
         # The bytes must be exactly what we would write: no flipped bit may hide in spelling, spacing or case.
         stated = {key: value for key, value in seal.items() if key != "sha256"}
         is_whole = _render(stated) == data
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         is_whole = False
     if not is_whole:
         raise ValueError(f"{path} is damaged: its contents do not match its own SHA-256. Copy the folder anew.")
