@@ -3,16 +3,34 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from bertie.version import __version__
+
 if TYPE_CHECKING:
     from bertie.serving.predict import Bert, load
+    from bertie.tasks.estimators import MultipleChoice, QuestionAnswerer, TextClassifier, TextRegressor, TokenTagger
     from bertie.text.wordpiece import Encoding, Tokenizer
 
-__version__ = "0.1.0"
-__all__ = ["Bert", "Encoding", "Tokenizer", "__version__", "load"]
+__all__ = [
+    "Bert",
+    "Encoding",
+    "MultipleChoice",
+    "QuestionAnswerer",
+    "TextClassifier",
+    "TextRegressor",
+    "TokenTagger",
+    "Tokenizer",
+    "__version__",
+    "load",
+]
 
 HOMES = {
     "Bert": "bertie.serving.predict",
     "Encoding": "bertie.text.wordpiece",
+    "MultipleChoice": "bertie.tasks.estimators",
+    "QuestionAnswerer": "bertie.tasks.estimators",
+    "TextClassifier": "bertie.tasks.estimators",
+    "TextRegressor": "bertie.tasks.estimators",
+    "TokenTagger": "bertie.tasks.estimators",
     "Tokenizer": "bertie.text.wordpiece",
     "load": "bertie.serving.predict",
 }

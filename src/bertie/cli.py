@@ -52,6 +52,7 @@ for command in (
     text.vocab,
     text.tokenize,
     text.corpus,
+    pretraining.plan,
     pretraining.pretrain,
     tasks.finetune,
     tasks.evaluate,

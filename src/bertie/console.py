@@ -1,5 +1,6 @@
 """What a person sees in the terminal: progress with speed and time left, tables, one sentence for an error."""
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +26,9 @@ def run_progress(label: str) -> Iterator[Callable[[float, str], None]]:
 
 
 def say(sentence: str) -> None:
-    """For the person, not for the pipe: standard output is left to results."""
-    print(sentence, file=sys.stderr)
+    """For the person, not for the pipe: standard output is left to results. Nothing under --quiet."""
+    if not _is_quiet():
+        print(sentence, file=sys.stderr, flush=True)
 
 
 def error(sentence: str) -> None:
@@ -65,7 +67,9 @@ Show = Callable[[float, float, str], None]  # done, in all (0: nobody knows), wh
 
 @contextmanager
 def _shown(label: str) -> Iterator[Show]:
-    if sys.stderr.isatty():
+    if _is_quiet():
+        yield lambda done, total, note: None
+    elif sys.stderr.isatty():
         with _bar(label) as show:
             yield show
     else:
@@ -81,6 +85,11 @@ def _bar(label: str) -> Iterator[Show]:
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=None, note="")
         yield lambda done, total, note: bar.update(task, completed=done, total=total or None, note=note)
+
+
+def _is_quiet() -> bool:
+    """--quiet is kept where the library's own messages are let through or not."""
+    return not logging.getLogger("bertie").isEnabledFor(logging.INFO)
 
 
 def _lines(label: str) -> Show:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from bertie.kernels.attention import by_bands, padded
 from bertie.kernels.plain import Pattern
-from bertie.model.config import Family, ModelConfig
+from bertie.model.config import Family, ModelConfig, preset
 from bertie.model.encoder import Batch, Encoder, pack
-from bertie.model.heads import Model
+from bertie.model.heads import Model, initialise
 
 MakeModel = Callable[[ModelConfig, dict[str, int]], Model]
 
@@ -199,3 +199,15 @@ def test_compiles_once_for_batches_of_one_shape(small: dict[Family, ModelConfig]
 
 def attend_as_on_a_gpu(q: Tensor, k: Tensor, v: Tensor, starts: Tensor, max_length: int, pattern: Pattern) -> Tensor:
     return (padded if pattern.window is None else by_bands)(q, k, v, starts, max_length, pattern)
+
+
+def test_recomputing_layers_changes_no_number() -> None:
+    config = replace(preset("tiny"), vocabulary_size=50)
+    gradients = []
+    for recomputes in (False, True):
+        model = initialise(Model(config, {"pair": 0}), torch.Generator().manual_seed(0)).train()
+        model.encoder.recomputes = recomputes
+        torch.manual_seed(1)  # of dropout, which is to be drawn the same way twice
+        model(pack([[1, 2, 3, 4], [5, 6]]))["pair"].sum().backward()
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))

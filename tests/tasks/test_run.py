@@ -178,10 +178,14 @@ def test_the_best_model_is_kept_not_the_last(order, write, monkeypatch):
     from bertie.tasks import run
 
     data = write("a.csv", class_rows())
-    scores = iter([0.5, 0.9, 0.7])
-    kept = []
-    monkeypatch.setattr("bertie.tasks.classify.Classify.score", lambda *_: {"accuracy": next(scores)})
-    monkeypatch.setattr(run, "_save_model", lambda folder, parts, scores: kept.append(scores["accuracy"]))
+    scores, given, kept = iter([0.5, 0.9, 0.7]), [], []
+
+    def score(*_):
+        given.append(next(scores))
+        return {"accuracy": given[-1]}
+
+    monkeypatch.setattr("bertie.tasks.classify.Classify.score", score)
+    monkeypatch.setattr(run, "save_trained", lambda folder, trained: kept.append(given[-1]))
     ending = finetune(order("classify", data, "epochs=3"), quiet)
     assert kept == [0.5, 0.9]
     assert ending.scores == {"accuracy": 0.9}
@@ -242,6 +246,16 @@ def test_a_part_is_held_out_where_none_is_given(order, write, caplog):
     finetune(done, quiet)
     assert "4 of 40 examples" in caplog.text
     assert read_card(done.out)["examples"] == {"rows": 36, "dev": 4}
+
+
+def test_with_nothing_held_out_the_last_model_is_kept(order, write):
+    data = write("a.csv", class_rows())
+    done = order("classify", data, "held_out=0")
+    assert finetune(done, quiet) == ("finished", {}, None)
+    assert read_card(done.out)["examples"] == {"rows": 40, "dev": 0}
+    assert Trained.load(done.out, "cpu").evaluate(data, Columns()).scores["accuracy"] > 0.95
+    with pytest.raises(ValueError, match="something must be held out"):
+        finetune_seeds(order("classify", data, "held_out=0", "epochs=1", out="seeds"), 2, quiet)
 
 
 def test_a_collapsed_model_is_named(order, write, caplog):

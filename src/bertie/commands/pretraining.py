@@ -1,4 +1,4 @@
-"""From a corpus to a model: bertie pretrain."""
+"""From a corpus to a model: bertie pretrain, plan."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -88,6 +88,57 @@ def pretrain(
         raise click.exceptions.Exit(EXIT_OF_SIGNAL[ending.signal])
     if ending.outcome == "finished":
         console.say(f"{out / 'model'} holds the model, {out / 'log.jsonl'} how it came about.")
+
+
+@click.command()
+@click.argument("corpus", type=Path)
+@RECIPE
+@PRESET
+@SET
+@MINUTES
+@STEPS
+@TOKENS
+@SEED
+@DEVICE
+@PRECISION
+@THREADS
+@click.option("--check/--no-check", default=True, help="Measure some steps of the whole network; on by default.")
+def plan(
+    corpus: Path,
+    recipe: str,
+    preset: str | None,
+    settings: tuple[str, ...],
+    minutes: float | None,
+    steps: int | None,
+    tokens: int | None,
+    seed: int | None,
+    device: str | None,
+    precision: str | None,
+    threads: int | None,
+    check: bool,
+) -> None:
+    """What `bertie pretrain` with these options will take: memory, tokens per second, time.
+
+    \b
+    Example: bertie plan my-corpus --recipe tiny-cpu --steps 500
+    """
+    from bertie.pretraining.plan import plan
+
+    said = {"preset": preset, "seed": seed, "device": device, "precision": precision, "threads": threads}
+    changed = make_recipe(recipe, settings, said, budgets(minutes, steps, tokens))
+    with console.progress("measuring", "networks") as report:
+        found = plan(changed, corpus, check, report)
+    columns = {"predicted": found.predicted} | ({"measured": found.measured} if found.measured else {})
+    rows = [
+        ["memory", *(console.amount(needs.memory, "B") for needs in columns.values())],
+        ["tokens per second", *(f"{found.num_tokens / needs.seconds:,.0f}" for needs in columns.values())],
+        ["one step", *(f"{needs.seconds:.3g} s" for needs in columns.values())],
+    ]
+    click.echo(console.table([f"{found.num_parameters:,} parameters", *columns], rows))
+    click.echo(
+        f"\nthe run: {found.num_steps:,.0f} steps of {found.num_tokens:,.0f} tokens, "
+        f"{console.amount(found.num_steps * found.num_tokens)} in all, {console.duration(found.seconds)}"
+    )
 
 
 def make_recipe(name: str, settings: Sequence[str], said: Mapping[str, object], ends: Sequence["Budget"]) -> "Recipe":

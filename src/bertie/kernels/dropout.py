@@ -7,7 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-FIRST, SECOND, THIRD = 0x7FEB352D, 0x846CA68B, 0x9E3779B1  # odd, and spread the bits of what they multiply
+# Odd, and spread the bits of what they multiply; kernels have them written out.
+FIRST, SECOND, THIRD, FOURTH = 0x7FEB352D, 0x846CA68B, 0x9E3779B1, 0x85EBCA6B
 MOST = 2**31 - 1
 
 
@@ -23,28 +24,22 @@ class Drop:
 
 @triton.jit
 def is_kept(place, seed, dropped: tl.constexpr):
-    """Whether each place is kept. The seed goes in twice, between two mixings, so that the masks of two seeds are not
-    each other in another order."""
-    seeds = place * 0 + seed
-    bits = (place ^ seeds).to(tl.uint32, bitcast=True)
-    bits = (bits ^ (bits >> 16)) * 0x7FEB352D
+    """Whether each place is kept. The seed goes in twice, before a multiplication and after it, so that the masks of
+    two seeds are not each other in another order."""
+    seeds = (place * 0 + seed).to(tl.uint32, bitcast=True)
+    bits = (place.to(tl.uint32, bitcast=True) ^ seeds) * 0x7FEB352D + (seeds * 0x9E3779B1 + 0x85EBCA6B)
     bits = (bits ^ (bits >> 15)) * 0x846CA68B
-    bits = (bits ^ (bits >> 16)) + seeds.to(tl.uint32, bitcast=True) * 0x9E3779B1
-    bits = (bits ^ (bits >> 15)) * 0x7FEB352D
-    bits = bits ^ (bits >> 16)
-    return (bits >> 8).to(tl.int32) >= int(dropped * 16777216)
+    bits = (bits ^ (bits >> 16)) * 0x9E3779B1
+    return bits >= int(dropped * 4294967296)
 
 
 def kept(places: Tensor, seed: int, dropped: float) -> Tensor:
     """What `is_kept` gives, in torch: for tests."""
     word = 0xFFFFFFFF
-    bits = (places.long() ^ seed) & word
-    bits = ((bits ^ (bits >> 16)) * FIRST) & word
+    bits = (((places.long() ^ seed) & word) * FIRST + (seed * THIRD + FOURTH)) & word
     bits = ((bits ^ (bits >> 15)) * SECOND) & word
-    bits = ((bits ^ (bits >> 16)) + seed * THIRD) & word
-    bits = ((bits ^ (bits >> 15)) * FIRST) & word
-    bits = bits ^ (bits >> 16)
-    return (bits >> 8) >= int(dropped * 2**24)
+    bits = ((bits ^ (bits >> 16)) * THIRD) & word
+    return bits >= int(dropped * 2**32)
 
 
 def draw_seeds(count: int) -> list[int]:

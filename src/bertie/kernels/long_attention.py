@@ -32,12 +32,10 @@ def attend_long(qkv_N3HK: Tensor, sequences: Sequences, drop: Drop) -> Attended:
 
 def attend_backward_long(
     grad_NHK: Tensor, qkv_N3HK: Tensor, attended: Attended, sequences: Sequences, drop: Drop
-) -> tuple[Tensor, Tensor]:
-    """The gradient of qkv, and its sum over each block."""
+) -> Tensor:
+    """As `packed_attention.attend_backward`, without the sums."""
     num_tokens, _, num_heads, width = qkv_N3HK.shape
     out_N3HK, delta_HN = torch.empty_like(qkv_N3HK), torch.empty_like(attended.scale_HN)
-    num_blocks = sequences.count * sequences.num_blocks
-    sums_B3HK = torch.zeros(num_blocks, *out_N3HK.shape[1:], dtype=torch.float32, device=out_N3HK.device)
     both = [(TensorDescriptor.from_tensor(grad_NHK.flatten(1), [rows, width]),
              TensorDescriptor.from_tensor(qkv_N3HK.flatten(1), [rows, width]))
             for rows in (sequences.block, OTHERS)]  # fmt: skip
@@ -47,12 +45,12 @@ def attend_backward_long(
     )
     for kernel, grad, mine, others in kernels:  # the first leaves delta for the second
         kernel[num_heads, sequences.count, sequences.num_blocks](
-            grad, mine, others, attended.out_NHK, attended.scale_HN, delta_HN, out_N3HK, sums_B3HK,
+            grad, mine, others, attended.out_NHK, attended.scale_HN, delta_HN, out_N3HK,
             sequences.starts_S, num_tokens, sequences.num_keys, drop.seed,
             HEADS=num_heads, WIDTH=width, MINE=sequences.block, OTHERS=OTHERS, DROPPED=drop.rate,
             num_warps=8, num_stages=STAGES,
         )  # fmt: skip
-    return out_N3HK, sums_B3HK
+    return out_N3HK
 
 
 @triton.jit(do_not_specialize=["num_tokens", "num_keys", "seed"])
@@ -96,7 +94,7 @@ def _forward(
 
 @triton.jit(do_not_specialize=["num_tokens", "num_keys", "seed"])
 def _query_gradient(
-    grad, mine, others, attended, scales, deltas, out, sums, starts, num_tokens, num_keys, seed,
+    grad, mine, others, attended, scales, deltas, out, starts, num_tokens, num_keys, seed,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, MINE: tl.constexpr, OTHERS: tl.constexpr, DROPPED: tl.constexpr,
 ):  # fmt: skip
     """A block of queries sees all keys; each row's sum of probabilities times their gradients is left for the keys."""
@@ -130,12 +128,11 @@ def _query_gradient(
         result = result * WIDTH**-0.5
         target = out + start.to(tl.int64) * stride + head * WIDTH + rows[:, None] * stride + across[None, :]
         tl.store(target, result.to(out.dtype.element_ty), is_row[:, None])
-        tl.store(sums + (block * tl.num_programs(1) + sequence) * stride + head * WIDTH + across, tl.sum(result, 0))
 
 
 @triton.jit(do_not_specialize=["num_tokens", "num_keys", "seed"])
 def _key_value_gradient(
-    grad, mine, others, attended, scales, deltas, out, sums, starts, num_tokens, num_keys, seed,
+    grad, mine, others, attended, scales, deltas, out, starts, num_tokens, num_keys, seed,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, MINE: tl.constexpr, OTHERS: tl.constexpr, DROPPED: tl.constexpr,
 ):  # fmt: skip
     """A block of keys and values is seen by all queries; keys stand in rows."""
@@ -172,6 +169,3 @@ def _key_value_gradient(
         target = out + start.to(tl.int64) * stride + (HEADS + head) * WIDTH + rows[:, None] * stride + across[None, :]
         tl.store(target, key_grad.to(out.dtype.element_ty), is_row[:, None])
         tl.store(target + HEADS * WIDTH, value_grad.to(out.dtype.element_ty), is_row[:, None])
-        sum_target = sums + (block * tl.num_programs(1) + sequence) * stride + (HEADS + head) * WIDTH + across
-        tl.store(sum_target, tl.sum(key_grad, 0))
-        tl.store(sum_target + HEADS * WIDTH, tl.sum(value_grad, 0))

@@ -8,9 +8,10 @@ import triton.language as tl
 from torch import Tensor
 
 from bertie.kernels.dropout import Drop, is_kept
+from bertie.kernels.sequences import num_processors
 
-PROGRAMS = 1056  # of the backward pass, each with its own partial sums: 8 for each of an H200's 132 multiprocessors
-STAGES = 2  # rows loaded ahead
+PROGRAMS = 6  # of the backward pass on each processor, each with its own partial sums: the best of 4 to 32
+STAGES = 3  # rows loaded ahead
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def norm_backward(
     sum_grad_ND = torch.empty_like(normed.sum_ND)
     is_two = drop.rate > 0 and not drop.is_after
     x_grad_ND = torch.empty_like(sum_grad_ND) if is_two else sum_grad_ND
-    rows, num_programs = 1, min(PROGRAMS, num_tokens)
+    rows, num_programs = 1, min(PROGRAMS * num_processors(grad_ND.device), num_tokens)
     partial_B3D = torch.empty(num_programs, 3, width, dtype=torch.float32, device=grad_ND.device)
     _backward[num_programs,](
         grad_ND, grad_ND if added_ND is None else added_ND, normed.sum_ND, normed.mean_N, normed.scale_N,

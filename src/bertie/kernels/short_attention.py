@@ -18,32 +18,31 @@ def attend_short(qkv_N3HK: Tensor, sequences: Sequences, drop: Drop) -> Attended
     scale_HN = torch.empty(num_heads, num_tokens, dtype=torch.float32, device=qkv_N3HK.device)
     block, num_tiles = sequences.block, num_heads * sequences.count
     qkv = TensorDescriptor.from_tensor(qkv_N3HK.flatten(1), [block, width])
-    _forward[_grid(num_tiles, qkv_N3HK.device)](
+    _forward[_grid(num_tiles, 2, qkv_N3HK.device)](
         qkv, out_NHK, scale_HN, sequences.starts_S, num_tokens, num_tiles, drop.seed,
-        HEADS=num_heads, WIDTH=width, BLOCK=block, STAGES=2, DROPPED=drop.rate, num_warps=8 if block > 64 else 4,
+        HEADS=num_heads, WIDTH=width, BLOCK=block, STAGES=2, DROPPED=drop.rate, num_warps=4,
     )  # fmt: skip
     return Attended(out_NHK, scale_HN)
 
 
 def attend_backward_short(
     grad_NHK: Tensor, qkv_N3HK: Tensor, attended: Attended, sequences: Sequences, drop: Drop
-) -> tuple[Tensor, Tensor]:
-    """The gradient of qkv, and its sum over each sequence."""
+) -> Tensor:
+    """As `packed_attention.attend_backward`, without the sums."""
     num_tokens, _, num_heads, width = qkv_N3HK.shape
     out_N3HK = torch.empty_like(qkv_N3HK)
-    sums_S3HK = torch.empty(sequences.count, *out_N3HK.shape[1:], dtype=torch.float32, device=out_N3HK.device)
     block, num_tiles = sequences.block, num_heads * sequences.count
     qkv = TensorDescriptor.from_tensor(qkv_N3HK.flatten(1), [block, width])
     grad = TensorDescriptor.from_tensor(grad_NHK.flatten(1), [block, width])
-    _backward[_grid(num_tiles, qkv_N3HK.device)](
-        grad, qkv, attended.scale_HN, out_N3HK, sums_S3HK, sequences.starts_S, num_tokens, num_tiles, drop.seed,
+    _backward[_grid(num_tiles, 1, qkv_N3HK.device)](
+        grad, qkv, attended.scale_HN, out_N3HK, sequences.starts_S, num_tokens, num_tiles, drop.seed,
         HEADS=num_heads, WIDTH=width, BLOCK=block, STAGES=2, DROPPED=drop.rate, num_warps=8 if block > 64 else 4,
     )  # fmt: skip
-    return out_N3HK, sums_S3HK
+    return out_N3HK
 
 
-def _grid(num_tiles: int, device: torch.device) -> tuple[int]:
-    return (min(num_tiles, num_processors(device)),)
+def _grid(num_tiles: int, per_processor: int, device: torch.device) -> tuple[int]:
+    return (min(num_tiles, per_processor * num_processors(device)),)
 
 
 @triton.jit(do_not_specialize=["num_tokens", "num_tiles", "seed"])
@@ -79,11 +78,10 @@ def _forward(
 
 @triton.jit(do_not_specialize=["num_tokens", "num_tiles", "seed"])
 def _backward(
-    grad, qkv, scales, out, sums, starts, num_tokens, num_tiles, seed,
+    grad, qkv, scales, out, starts, num_tokens, num_tiles, seed,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr, DROPPED: tl.constexpr,
 ):  # fmt: skip
-    """Keys stand in rows and queries in columns, so that of the products that read probabilities or their gradients
-    only one has to turn them round."""
+    """Keys stand in rows and queries in columns, so that no product has to turn probabilities or their gradients."""
     stride: tl.constexpr = 3 * HEADS * WIDTH
     factor: tl.constexpr = 1.4426950408889634 * WIDTH**-0.5
     rows, across = tl.arange(0, BLOCK), tl.arange(0, WIDTH)
@@ -105,16 +103,14 @@ def _backward(
             pairs = (tokens[None, :] * HEADS + head) * BLOCK + rows[:, None]
             kept = tl.where(is_kept(pairs, seed, DROPPED), 1 / (1 - DROPPED), 0.0)
             kept_shares, share_grad = shares * kept, share_grad * kept
+        base = out + start.to(tl.int64) * stride + head * WIDTH
+        target = base + rows[:, None] * stride + across[None, :]
         value_grad = tl.dot(kept_shares.to(given.dtype), given)
+        tl.store(target + 2 * HEADS * WIDTH, value_grad.to(out.dtype.element_ty), is_real[:, None])
         delta = tl.sum(shares * share_grad, 0)
         score_grad = (shares * (share_grad - delta[None, :])).to(queries.dtype)
         key_grad = tl.dot(score_grad, queries) * WIDTH**-0.5
-        query_grad = tl.dot(tl.trans(score_grad), keys) * WIDTH**-0.5
-        target = out + start.to(tl.int64) * stride + head * WIDTH + rows[:, None] * stride + across[None, :]
-        tl.store(target, query_grad.to(out.dtype.element_ty), is_real[:, None])
         tl.store(target + HEADS * WIDTH, key_grad.to(out.dtype.element_ty), is_real[:, None])
-        tl.store(target + 2 * HEADS * WIDTH, value_grad.to(out.dtype.element_ty), is_real[:, None])
-        sum_target = sums + sequence * stride + head * WIDTH + across
-        tl.store(sum_target, tl.sum(query_grad, 0))
-        tl.store(sum_target + HEADS * WIDTH, tl.sum(key_grad, 0))
-        tl.store(sum_target + 2 * HEADS * WIDTH, tl.sum(value_grad, 0))
+        query_grad = tl.dot(tl.trans(keys), score_grad) * WIDTH**-0.5
+        target = base + rows[None, :] * stride + across[:, None]
+        tl.store(target, query_grad.to(out.dtype.element_ty), is_real[None, :])

@@ -8,6 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from bertie.kernels.attention import Attend, attention_path
 from bertie.kernels.plain import Pattern, attend_and_show
@@ -150,6 +151,7 @@ class Encoder(nn.Module):
         self.config = config
         self.attend = attention_path(attention)
         self.kernels = kernels_by_name(kernels, config)
+        self.recomputes = False  # whether each layer runs again in the backward pass, so that less is kept in memory
         with torch.device("meta"):
             self.embeddings = Embeddings(config)
             num_layers = 1 if config.shared_layers else config.num_layers
@@ -163,7 +165,10 @@ class Encoder(nn.Module):
             return self.kernels.encode(self, ids_3N, batch.starts_S, batch.max_length)
         hidden_ND: Tensor = self.embeddings(batch)
         for layer, context in self._steps(batch, self.attend):
-            hidden_ND = layer(hidden_ND, context)
+            if self.recomputes and self.training:
+                hidden_ND = checkpoint(layer, hidden_ND, context, use_reentrant=False)
+            else:
+                hidden_ND = layer(hidden_ND, context)
         last_ND: Tensor = self.norm(hidden_ND)
         return last_ND
 

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import platform
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -13,7 +12,6 @@ from typing import Literal, NamedTuple
 import torch
 from torch import nn
 
-import bertie
 from bertie.config import to_toml
 from bertie.corpus.shards import META, Corpus, open_corpus
 from bertie.model.config import ModelConfig
@@ -31,7 +29,7 @@ from bertie.training.distributed import Ranks, bare, compute_deterministically, 
 from bertie.training.loop import Batches, Budget, Hooks, LoopConfig, State, fit, fraction_done, place_of
 from bertie.training.optimizers import make_optimizers
 from bertie.training.resume import load_state, save_state
-from bertie.training.run_folder import LOG, MODEL, STATES, begin, read_card, write_card
+from bertie.training.run_folder import LOG, MODEL, STATES, begin, made_with, read_card, write_card
 from bertie.training.runlog import Event, RunLog, read_log
 from bertie.training.stopping import Asked, asked_to_stop
 from bertie.training.tensorboard import Board
@@ -65,7 +63,7 @@ Watch = Callable[[Event, float], None]  # is told each event, and the share of t
 def pretrain(order: Order, watch: Watch) -> Ending:
     """Train as ordered until the budget is used up or somebody asks to stop. Under torchrun, each rank calls it."""
     recipe = order.recipe
-    _set_up_process(recipe)
+    set_up_process(recipe)
     with joined(pick_device(recipe.device).type) as ranks, asked_to_stop() as asked:
         if ranks.rank > 0:
             logging.getLogger("bertie").setLevel(logging.ERROR)
@@ -132,8 +130,9 @@ def make_model(recipe: Recipe, tokenizer: Tokenizer, device: torch.device) -> Mo
         config = model_config(recipe, tokenizer.size, tokenizer.pad_id)
         _check_lengths(recipe, config)
         model = Model(config, heads, recipe.attention)
-        _check_memory(recipe, model, device)
+        check_memory(recipe, model, device)
         initialise(model, generator)
+    model.encoder.recomputes = recipe.recompute
     if recipe.compile:
         model.compile()
     return model.to(device)
@@ -147,7 +146,8 @@ def loop_config(recipe: Recipe, corpus: Corpus) -> LoopConfig:
     return replace(recipe.loop, budget=Budget(max(1, round(num_tokens)), "tokens"))
 
 
-def _set_up_process(recipe: Recipe) -> None:
+def set_up_process(recipe: Recipe) -> None:
+    """Give torch the threads and the determinism that the recipe asks for."""
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
     if recipe.deterministic:
@@ -163,7 +163,7 @@ def _check_lengths(recipe: Recipe, config: ModelConfig) -> None:
         )
 
 
-def _check_memory(recipe: Recipe, model: Model, device: torch.device) -> None:
+def check_memory(recipe: Recipe, model: Model, device: torch.device) -> None:
     """Refuse a model whose weights alone, with what the optimizer keeps of each, are more than the memory there is."""
     needed = BYTES_A_WEIGHT * sum(parameter.numel() for parameter in model.parameters())
     is_gpu = device.type == "cuda"
@@ -244,14 +244,12 @@ def _save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer, ranks: Ran
 
 
 def _first_card(folder: Path, corpus: Corpus, model: Model, ranks: Ranks) -> dict[str, object]:
-    is_gpu = ranks.device.type == "cuda"
     return {
         "kind": "pretrain",
         "corpus": {"sha256": sha256(folder / META), "counts": corpus.counts},
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "versions": {"bertie": bertie.__version__, "torch": torch.__version__, "python": platform.python_version()},
-        "device": torch.cuda.get_device_name(ranks.device) if is_gpu else platform.processor() or platform.machine(),
         "ranks": ranks.count,
+        **made_with(ranks.device),
     }
 
 

@@ -124,7 +124,7 @@ class Answer:
         return SPAN_SCORES[self.scorer](questions)
 
     def tune(self, scores: Mapping[str, float]) -> Self:
-        return replace(self, null_threshold=scores["best_f1_threshold"]) if self.has_nulls else self
+        return replace(self, null_threshold=scores.get("best_f1_threshold", self.null_threshold))
 
     def describe(self, prediction: Prediction, example: Example) -> dict[str, object]:
         odds = {"null_odds": prediction.null_odds} if self.has_nulls else {}

@@ -29,7 +29,7 @@ class FinetuneRecipe:
     parts: int = 1
     seed: int = 0  # of the new head, the order of the rows and dropout
     clip: float = 1.0
-    held_out: float = 0.1  # share of the examples, where no file of held-out ones is given
+    held_out: float = 0.1  # share of the examples, where no file is given; 0: none, and the last model is kept
     held_out_seed: int = 0  # of which those are, the same for every seed of a run
     evaluations: int | None = None  # over the run; none: one an epoch
     patience: int | None = None  # evaluations without a better score that end the run; none: it goes to its end
@@ -45,8 +45,8 @@ class FinetuneRecipe:
     def __post_init__(self) -> None:
         if self.batch < 1 or self.parts < 1 or self.batch % self.parts:
             raise ValueError(f"batch is {self.batch}; it must be at least 1 and divide into parts = {self.parts}.")
-        if not 0 < self.held_out < 1:
-            raise ValueError(f"held_out is {self.held_out}; it is a share of the examples, between 0 and 1.")
+        if not 0 <= self.held_out < 1:
+            raise ValueError(f"held_out is {self.held_out}; it is a share of the examples, at least 0 and below 1.")
         for name in ("epochs", "evaluations", "patience", "save_every", "keep", "threads"):
             number = getattr(self, name)
             if number is not None and not number > 0:

@@ -1,14 +1,12 @@
 """bertie finetune, from top to bottom: labelled examples and a model in, a run folder with the best model out."""
 
 import logging
-import platform
 import shutil
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -17,7 +15,7 @@ import torch
 
 from bertie.config import to_toml
 from bertie.model.device import pick_device
-from bertie.model.folder import Labels, fill, load, read_labels, save
+from bertie.model.folder import fill, load, read_labels
 from bertie.model.heads import Model
 from bertie.sealed import replacing_folder, sha256
 from bertie.tasks.classify import Classify
@@ -28,13 +26,13 @@ from bertie.tasks.network import Labelled, balanced_weights, judge, pack_rows, t
 from bertie.tasks.recipe import FinetuneRecipe, Written, loop_config, num_epochs
 from bertie.tasks.tag import Tag
 from bertie.tasks.task import Example, Prediction, Row
-from bertie.tasks.task_file import NAME, write_task
+from bertie.tasks.trained import Trained, save_trained
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.distributed import Ranks, compute_deterministically
 from bertie.training.loop import Drawn, Hooks, LoopConfig, State, fit, fraction_done, place_of
 from bertie.training.optimizers import make_optimizers
 from bertie.training.resume import load_state, save_state
-from bertie.training.run_folder import LOG, MODEL, STATES, begin, read_card, write_card
+from bertie.training.run_folder import LOG, MODEL, STATES, begin, made_with, read_card, write_card
 from bertie.training.runlog import Event, RunLog, read_log
 from bertie.training.stopping import Asked, asked_to_stop
 
@@ -79,6 +77,8 @@ def finetune_seeds(order: Order, num_seeds: int, watch: Watch) -> Ending:
         if endings[seed].outcome == "stopped":
             return endings[seed]
     main = order.task.main_score
+    if not all(ending.scores for ending in endings.values()):
+        raise ValueError("with --seeds something must be held out to compare them by: leave out held_out=0.")
     scores = [endings[seed].scores[main] for seed in seeds]
     best = max(seeds, key=lambda seed: endings[seed].scores[main])
     with replacing_folder(order.out / MODEL) as copy:
@@ -146,6 +146,11 @@ class Parts:
         num_tokens = sum(row.num_tokens for row in rows)
         return Drawn(labelled.to(self.ranks.device), num_tokens, {self.task.head: labelled.num_targets})
 
+    def trained(self, scores: Mapping[str, float] | None = None) -> Trained:
+        """The model as it is now, with the task as these scores tune it."""
+        name, precision = self.order.name, self.order.recipe.precision
+        return Trained(name, self.task.tune(scores or {}), self.model, self.tokenizer, precision)
+
     def _row(self, place: int) -> Row:
         epoch, at = divmod(place, len(self.train))
         if epoch not in self._order:
@@ -198,7 +203,9 @@ def _prepare(order: Order) -> Parts:
     kind = named(order.name)
     train_file, dev_file = find_parts(order.data, kind, order.dev)
     train = kind.read(train_file, order.columns)
-    if dev_file is None:
+    if dev_file is None and not order.recipe.held_out:
+        examples = _Examples(train, [])
+    elif dev_file is None:
         is_document = isinstance(order.task, Tag) and order.task.context == "document"
         examples = _Examples(*hold_out(train, order.recipe.held_out, order.recipe.held_out_seed, is_document))
         logger.info("%d of %d examples of %s are held out.", len(examples.dev), len(train), train_file)
@@ -242,12 +249,15 @@ def _hooks(parts: Parts, loop: LoopConfig, best: Best, asked: Asked, report: Cal
     order, recipe, task = parts.order, parts.order.recipe, parts.task
 
     def evaluate() -> dict[str, float]:
+        if not parts.dev:
+            save_trained(order.out / MODEL, parts.trained())
+            return {}
         judged = judge(parts.model, task, parts.dev_rows, parts.ranks.device, recipe.precision)
         predictions = task.decode(judged.outputs, parts.dev, parts.tokenizer)
         scores = task.score(predictions, parts.dev)
         is_collapsed = _is_collapsed(predictions, parts.dev)
         if best.add(scores, is_collapsed):
-            _save_model(order.out / MODEL, parts, scores)
+            save_trained(order.out / MODEL, parts.trained(scores))
         figures = {f"{SCORED}{name}": score for name, score in scores.items()}
         if judged.loss is not None:
             figures[f"{SCORED}loss"] = judged.loss
@@ -270,15 +280,6 @@ def _tell(log: RunLog, watch: Watch, loop: LoopConfig, state: State) -> Callable
     return report
 
 
-def _save_model(folder: Path, parts: Parts, scores: Mapping[str, float]) -> None:
-    """Write the model as it is now, with the task as these scores tune it."""
-    task = parts.task
-    copy = Model(parts.model.config, {task.head: task.num_classes})
-    copy.load_state_dict({name: one.detach().cpu() for name, one in parts.model.state_dict().items()}, assign=True)
-    files = {**parts.tokenizer.files(), NAME: write_task(parts.order.name, task.tune(scores))}
-    save(folder, copy, files, Labels(task.labels, task.problem_type))
-
-
 def _is_collapsed(predictions: Sequence[Prediction], examples: Sequence[Example]) -> bool:
     """Whether one class is given to everything, though there are several."""
     given = {prediction.label for prediction in predictions}
@@ -288,7 +289,6 @@ def _is_collapsed(predictions: Sequence[Prediction], examples: Sequence[Example]
 
 def _write_first_card(parts: Parts, train: Path, dev: Path | None) -> None:
     order = parts.order
-    device = parts.ranks.device
     card = {
         "kind": "finetune",
         "task": order.name,
@@ -296,8 +296,7 @@ def _write_first_card(parts: Parts, train: Path, dev: Path | None) -> None:
         "examples": {"rows": len(parts.train), "dev": len(parts.dev)},
         "epochs": num_epochs(order.recipe, len(parts.train)),
         "parameters": sum(parameter.numel() for parameter in parts.model.parameters()),
-        "versions": {"bertie": version("bertie"), "torch": torch.__version__, "python": platform.python_version()},
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        **made_with(parts.ranks.device),
     }
     known = read_card(order.out).get("data", card["data"])
     if known != card["data"]:

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from bertie.model.device import pick_device
-from bertie.model.folder import load
+from bertie.model.folder import Labels, load, save
 from bertie.model.heads import Model
 from bertie.tasks.files import Columns
 from bertie.tasks.metrics import bootstrap
 from bertie.tasks.named import AnyTask, find_test, named
 from bertie.tasks.network import judge
 from bertie.tasks.task import Example, Prediction
-from bertie.tasks.task_file import read_task
+from bertie.tasks.task_file import NAME, read_task, write_task
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.run_folder import MODEL
 
@@ -77,6 +77,15 @@ class Trained:
             return drawn[main]
 
         return {main: bootstrap(score, len(examples), np.random.default_rng(seed), rounds)}
+
+
+def save_trained(folder: Path, trained: Trained) -> None:
+    """Write the model folder, with what it learned in it."""
+    task, model = trained.task, trained.model
+    copy = Model(model.config, {task.head: task.num_classes})
+    copy.load_state_dict({name: one.detach().cpu() for name, one in model.state_dict().items()}, assign=True)
+    files = {**trained.tokenizer.files(), NAME: write_task(trained.name, task)}
+    save(folder, copy, files, Labels(task.labels, task.problem_type))
 
 
 def model_folder(folder: Path) -> Path:

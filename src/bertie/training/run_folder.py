@@ -1,11 +1,15 @@
 """The run folder: begun once, gone on with by the same recipe alone, and a card of what the run is and came to."""
 
 import json
+import platform
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import torch
+
 from bertie.sealed import write_file
 from bertie.training.distributed import Ranks
+from bertie.version import __version__
 
 RECIPE, CARD, LOG, STATES, MODEL = "recipe.toml", "card.json", "log.jsonl", "state", "model"
 
@@ -47,6 +51,15 @@ def read_card(folder: Path) -> dict[str, object]:
 
 def write_card(folder: Path, card: Mapping[str, object]) -> None:
     write_file(folder / CARD, (json.dumps(card, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def made_with(device: torch.device) -> dict[str, object]:
+    """The versions and the device that a run is made with, for its card."""
+    is_gpu = device.type == "cuda"
+    return {
+        "versions": {"bertie": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "device": torch.cuda.get_device_name(device) if is_gpu else platform.processor() or platform.machine(),
+    }
 
 
 def _named_lines(toml: str) -> Iterator[tuple[str, str]]:

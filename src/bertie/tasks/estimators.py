@@ -1,0 +1,292 @@
+"""Tasks in scikit-learn's form: fit, predict, score, save; the text ones work inside its pipelines and searches.
+
+scikit-learn is not needed here: its form is a constructor that only stores, `get_params` and `set_params`.
+"""
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Literal, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertie.tasks.metrics import NUMBER_METRICS, accuracy
+from bertie.tasks.recipe import change, make_recipe
+from bertie.tasks.run import Order, finetune
+from bertie.tasks.task import Example, Prediction, Span
+from bertie.tasks.trained import Trained, save_trained
+
+Texts = Iterable[str | Sequence[str]]
+Classes = NDArray[np.str_ | np.int64 | np.float64 | np.bool_]
+One = TypeVar("One")
+Label = TypeVar("Label")
+
+
+@dataclass(eq=False)
+class _Learner:
+    """What all of them are made of. The one place where we inherit from ourselves: scikit-learn's form wants each
+    setting as an argument of each class."""
+
+    model: str | Path  # the model folder to begin with
+    recipe: Literal["stable", "faithful"] = "stable"
+    epochs: float | None = None  # none: as the recipe says
+    lr: float | None = None
+    batch: int | None = None
+    max_length: int | None = None
+    seed: int = 0
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    settings: tuple[str, ...] = ()  # any others, as `--set` takes them
+
+    def get_params(self, deep: bool = True) -> dict[str, object]:
+        """The settings, as scikit-learn asks for them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params: object) -> Self:
+        """Change settings, as scikit-learn does."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                raise ValueError(
+                    f"{type(self).__name__} has no setting {name!r}; it has {', '.join(self.get_params())}."
+                )
+            setattr(self, name, value)
+        return self
+
+    def save(self, folder: str | Path) -> None:
+        """Write what was learned as a model folder, which the commands and `load` open."""
+        save_trained(Path(folder), self._fitted())
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto") -> Self:
+        """The one that was saved, or that a run folder holds, ready to predict."""
+        found = cls(folder)
+        found.trained_ = Trained.load(Path(folder), device)
+        found._take_over(found.trained_)
+        return found
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "trained_" in vars(self)
+
+    def __post_init__(self) -> None:
+        self.trained_: Trained
+
+    def _learn(self, task: str, rows: Iterable[Mapping[str, object]], own: Sequence[str] = ()) -> None:
+        """Fine-tune on the rows, all of them, by way of a file, as the command does."""
+        said = {"epochs": self.epochs, "lr": self.lr, "batch": self.batch, "max_length": self.max_length}
+        settings = [f"{key}={value}" for key, value in said.items() if value is not None]
+        settings += [f"seed={self.seed}", f"device={self.device}", "held_out=0", *own, *self.settings]
+        recipe, kind = change(make_recipe(self.recipe, task), task, settings)
+        with tempfile.TemporaryDirectory() as folder:
+            data, out = Path(folder) / "examples.jsonl", Path(folder) / "run"
+            data.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+            ending = finetune(Order(task, kind, recipe, Path(self.model), data, out), lambda event, share: None)
+            if ending.outcome == "stopped":
+                raise KeyboardInterrupt
+            self.trained_ = Trained.load(out, self.device)
+
+    def _fitted(self) -> Trained:
+        if not self.__sklearn_is_fitted__():
+            raise ValueError(f"this {type(self).__name__} has learned nothing yet: call fit, or load one.")
+        return self.trained_
+
+    def _predict(self, examples: Sequence[Example]) -> list[Prediction]:
+        return self._fitted().predict(examples) if examples else []
+
+    def _take_over(self, trained: Trained) -> None:
+        """Set what fitting would have set beside the model."""
+
+
+class TextClassifier(_Learner):
+    """A class for each text or pair of texts."""
+
+    def fit(self, X: Texts, y: Iterable[object]) -> Self:
+        """Learn the classes; all examples are learned from."""
+        texts, labels = _texts(X), np.asarray(list(y))
+        rows = _with_labels(texts, [str(one) for one in labels.tolist()])
+        self.classes_: Classes = np.unique(labels)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class only, {self.classes_.tolist()}: there is nothing to tell apart.")
+        names = json.dumps([str(one) for one in self.classes_.tolist()], ensure_ascii=False)
+        self._learn("classify", rows, [f"labels={names}"])
+        return self
+
+    def predict(self, X: Texts) -> Classes:
+        """The class of each."""
+        shares = self.predict_proba(X)
+        chosen: Classes = self.classes_[shares.argmax(1)]
+        return chosen
+
+    def predict_proba(self, X: Texts) -> NDArray[np.float64]:
+        """The probability of each class, in the order of `classes_`."""
+        self._fitted()
+        found = self._predict([_example(text) for text in _texts(X)])
+        names = [str(one) for one in self.classes_.tolist()]
+        shares = [[prediction.probabilities[name] for name in names] for prediction in found]
+        return np.array(shares, np.float64).reshape(-1, len(names))
+
+    def score(self, X: Texts, y: Iterable[object]) -> float:
+        """The share that is right."""
+        gold = [str(one) for one in np.asarray(list(y)).tolist()]
+        return accuracy(gold, [str(one) for one in self.predict(X).tolist()], ())
+
+    def __sklearn_tags__(self) -> object:
+        return _tags("classifier")
+
+    def _take_over(self, trained: Trained) -> None:
+        self.classes_ = np.array(trained.task.labels)
+
+
+class TextRegressor(_Learner):
+    """A number for each text or pair of texts."""
+
+    def fit(self, X: Texts, y: Iterable[float]) -> Self:
+        """Learn the numbers; all examples are learned from."""
+        self._learn("regress", _with_labels(_texts(X), [float(one) for one in y]))
+        return self
+
+    def predict(self, X: Texts) -> NDArray[np.float64]:
+        """The number of each."""
+        self._fitted()
+        found = self._predict([_example(text) for text in _texts(X)])
+        return np.array([prediction.number for prediction in found], np.float64)
+
+    def score(self, X: Texts, y: Iterable[float]) -> float:
+        """The share of the variance that is explained (R²), as scikit-learn's regressors have it."""
+        gold = np.array([float(one) for one in y])
+        error = NUMBER_METRICS["mean_squared_error"](gold.tolist(), self.predict(X).tolist())
+        return float(1 - error / gold.var()) if gold.var() else 0.0
+
+    def __sklearn_tags__(self) -> object:
+        return _tags("regressor")
+
+
+class TokenTagger(_Learner):
+    """A tag for each word of a sentence."""
+
+    def fit(self, X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> Self:
+        """Learn from sentences as lists of words, and a list of tags for each."""
+        pairs = _paired(list(X), list(y))
+        self._learn("tag", [{"words": list(words), "tags": list(tags)} for words, tags in pairs])
+        return self
+
+    def predict(self, X: Iterable[Sequence[str]]) -> list[list[str]]:
+        """The tags of each sentence."""
+        return [list(prediction.labels) for prediction in self._predict([Example(words=tuple(words)) for words in X])]
+
+    def score(self, X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> float:
+        """F1 of entities, or where the tags mark none, the share of words that are right."""
+        examples = [Example(words=tuple(words), labels=tuple(tags)) for words, tags in _paired(list(X), list(y))]
+        return _main_score(self._fitted(), examples)
+
+
+class QuestionAnswerer(_Learner):
+    """The answer to each question, a part of its passage, or nothing."""
+
+    def fit(self, X: Iterable[tuple[str, str]], y: Iterable[Sequence[str]]) -> Self:
+        """Learn from pairs of question and passage, and a list of answers for each, empty where there is none."""
+        rows = [
+            {"question": question, "context": passage, "answers": list(answers)}
+            for (question, passage), answers in _paired(list(X), list(y))
+        ]
+        self._learn("answer", rows)
+        return self
+
+    def predict(self, X: Iterable[tuple[str, str]]) -> list[str]:
+        """The answers; empty where the passage does not say."""
+        found = self._predict([Example(pair=question, text=passage) for question, passage in X])
+        return [prediction.answer for prediction in found]
+
+    def score(self, X: Iterable[tuple[str, str]], y: Iterable[Sequence[str]]) -> float:
+        """SQuAD's F1; where some have no answer, at the best threshold."""
+        examples = [
+            Example(
+                pair=question, text=passage, answers=tuple(Span(answer, passage.find(answer)) for answer in answers)
+            )
+            for (question, passage), answers in _paired(list(X), list(y))
+        ]
+        return _main_score(self._fitted(), examples)
+
+
+class MultipleChoice(_Learner):
+    """The right one of several endings."""
+
+    def fit(self, X: Iterable[tuple[str, Sequence[str]]], y: Iterable[int]) -> Self:
+        """Learn from pairs of a beginning and its endings, and the number of the right one, from 0."""
+        rows = [
+            {"question": begun, "choices": list(endings), "label": int(right)}
+            for (begun, endings), right in _paired(list(X), list(y))
+        ]
+        self._learn("choose", rows)
+        return self
+
+    def predict(self, X: Iterable[tuple[str, Sequence[str]]]) -> list[int]:
+        """The numbers of the endings, from 0."""
+        found = self._predict([Example(text=begun, endings=tuple(endings)) for begun, endings in X])
+        return [prediction.right or 0 for prediction in found]
+
+    def score(self, X: Iterable[tuple[str, Sequence[str]]], y: Iterable[int]) -> float:
+        """The share that is right."""
+        examples = [
+            Example(text=begun, endings=tuple(endings), right=int(right))
+            for (begun, endings), right in _paired(list(X), list(y))
+        ]
+        return _main_score(self._fitted(), examples)
+
+
+def _main_score(trained: Trained, examples: Sequence[Example]) -> float:
+    scores = trained.task.score(trained.predict(examples), examples)
+    return scores[trained.task.main_score]
+
+
+def _texts(given: Iterable[object]) -> list[tuple[str, ...]]:
+    """Each text, or pair, as a tuple; ValueError for anything else."""
+    if isinstance(given, str):
+        raise ValueError("X is a single text: put it in a list.")
+    found: list[tuple[str, ...]] = []
+    for number, one in enumerate(given):
+        parts = (one,) if isinstance(one, str) else tuple(one) if isinstance(one, Sequence | np.ndarray) else ()
+        texts = tuple(str(part) for part in parts if isinstance(part, str))
+        if len(parts) not in (1, 2) or len(texts) < len(parts):
+            raise ValueError(f"X[{number}] is {one!r}; give a text, or a pair of texts.")
+        found.append(texts)
+    return found
+
+
+def _example(parts: tuple[str, ...]) -> Example:
+    return Example(text=parts[0], pair=parts[1] if len(parts) == 2 else None)
+
+
+def _with_labels(texts: Sequence[tuple[str, ...]], labels: Sequence[object]) -> list[dict[str, object]]:
+    """The rows of a file; whether they are texts or pairs is said by the first."""
+    rows = []
+    for number, (parts, label) in enumerate(_paired(texts, labels)):
+        if len(parts) != len(texts[0]):
+            raise ValueError(
+                f"X[{number}] has {len(parts)} texts, X[0] {len(texts[0])}: give texts or pairs, not both."
+            )
+        names = ("text",) if len(parts) == 1 else ("text_a", "text_b")
+        rows.append({**dict(zip(names, parts, strict=True)), "label": label})
+    return rows
+
+
+def _paired(x: Sequence[One], y: Sequence[Label]) -> list[tuple[One, Label]]:
+    if len(x) != len(y):
+        raise ValueError(f"X has {len(x)} examples, y {len(y)} labels: give one for each.")
+    if not x:
+        raise ValueError("X is empty: give at least one example.")
+    return list(zip(x, y, strict=True))
+
+
+def _tags(kind: str) -> object:
+    """What scikit-learn, which alone asks, wants to know of an estimator."""
+    from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
+
+    return Tags(
+        estimator_type=kind,
+        target_tags=TargetTags(required=True),
+        classifier_tags=ClassifierTags() if kind == "classifier" else None,
+        regressor_tags=RegressorTags() if kind == "regressor" else None,
+        input_tags=InputTags(two_d_array=False, string=True),
+    )

@@ -1,0 +1,3 @@
+"""Which bertie this is; read by the package's build too."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,103 @@
+"""Estimators in scikit-learn's form: alone, and inside its own tools."""
+
+import numpy as np
+import pytest
+
+from bertie.tasks.estimators import MultipleChoice, QuestionAnswerer, TextClassifier, TextRegressor, TokenTagger
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+TEXTS = ["the cat sat", "the dog sat", "who on cat", "dog on mat"] * 6
+CATS = [1, 0, 1, 0] * 6
+QUICK = {"epochs": 25, "lr": 3e-3, "batch": 8, "max_length": 16, "device": "cpu", "settings": ("dropout=0.0",)}
+
+
+@pytest.fixture
+def classifier(model_folder):
+    return TextClassifier(model_folder, **QUICK)
+
+
+def test_a_classifier(classifier, tmp_path):
+    assert classifier.fit(TEXTS, CATS) is classifier
+    assert classifier.classes_.tolist() == [0, 1]
+    assert classifier.predict(TEXTS[:4]).tolist() == CATS[:4]
+    assert classifier.predict(np.array(TEXTS[:4], dtype=object)).dtype == classifier.classes_.dtype
+    assert classifier.predict_proba(TEXTS[:3]).sum(1) == pytest.approx([1, 1, 1])
+    assert classifier.score(TEXTS, CATS) == 1
+    assert classifier.predict([]).tolist() == []
+    classifier.save(tmp_path / "saved")
+    again = TextClassifier.load(tmp_path / "saved", "cpu")
+    assert again.predict_proba(TEXTS[:4]) == pytest.approx(classifier.predict_proba(TEXTS[:4]))
+    assert again.classes_.tolist() == ["0", "1"]
+
+
+def test_pairs_and_names(classifier):
+    pairs = [(text, "the cat") for text in TEXTS]
+    labels = ["yes" if one else "no" for one in CATS]
+    assert classifier.fit(pairs, labels).predict(pairs[:4]).tolist() == labels[:4]
+
+
+def test_a_regressor(model_folder):
+    regressor = TextRegressor(model_folder, **QUICK).fit(TEXTS, [10.0 * one for one in CATS])
+    assert regressor.predict(TEXTS[:4]) == pytest.approx([10, 0, 10, 0], abs=2.5)
+    assert regressor.score(TEXTS, [10.0 * one for one in CATS]) > 0.9
+    assert regressor.score(TEXTS, [1.0] * len(TEXTS)) == 0
+
+
+def test_the_others(model_folder, tmp_path):
+    words = [("the", "cat", "sat"), ("the", "dog", "sat")] * 10
+    tags = [("O", "B-CAT", "O"), ("O", "B-DOG", "O")] * 10
+    tagger = TokenTagger(model_folder, **QUICK).fit(words, tags)
+    assert tagger.predict(words[:2]) == [list(one) for one in tags[:2]]
+    assert tagger.score(words, tags) == 1
+    questions = [("who", "the cat sat"), ("who", "the dog sat"), ("who", "on the mat")] * 8
+    answers = [["cat"], ["dog"], []] * 8
+    reader = QuestionAnswerer(model_folder, **{**QUICK, "epochs": 40}).fit(questions, answers)
+    assert reader.predict(questions[:3]) == ["cat", "dog", ""]
+    assert reader.score(questions, answers) == 1
+    endings = [("who", ["cat", "sat"]), ("who", ["sat", "cat"])] * 10
+    chooser = MultipleChoice(model_folder, **QUICK).fit(endings, [0, 1] * 10)
+    assert chooser.predict(endings[:2]) == [0, 1]
+    assert chooser.score(endings, [0, 1] * 10) == 1
+    chooser.save(tmp_path / "saved")
+    assert MultipleChoice.load(tmp_path / "saved", "cpu").predict(endings[:2]) == [0, 1]
+
+
+def test_inside_scikit_learn(classifier, model_folder):
+    pytest.importorskip("sklearn")
+    from sklearn.base import clone, is_classifier, is_regressor
+    from sklearn.model_selection import GridSearchCV, cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    assert is_classifier(classifier)
+    assert is_regressor(TextRegressor(model_folder))
+    copy = clone(classifier)
+    assert copy.get_params() == classifier.get_params()
+    assert cross_val_score(classifier, TEXTS, CATS, cv=2) == pytest.approx([1, 1])
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    pipeline = make_pipeline(lower, classifier)
+    assert pipeline.fit(TEXTS, CATS).score(TEXTS, CATS) == 1
+    search = GridSearchCV(classifier, {"epochs": [1, 25]}, cv=2).fit(TEXTS, CATS)
+    assert search.best_params_ == {"epochs": 25}
+    regressor = TextRegressor(model_folder, **QUICK)
+    assert cross_val_score(regressor, TEXTS, [float(one) for one in CATS], cv=2).mean() > 0.5
+
+
+def test_the_same_seed_gives_the_same(classifier):
+    first = classifier.fit(TEXTS, CATS).predict_proba(TEXTS)
+    assert np.array_equal(first, classifier.fit(TEXTS, CATS).predict_proba(TEXTS))
+
+
+def test_what_is_refused(classifier):
+    for call, message in (
+        (lambda: classifier.predict(["a"]), "has learned nothing yet: call fit"),
+        (lambda: classifier.fit(["a", "b"], [1, 1]), r"one class only, \[1\]"),
+        (lambda: classifier.fit(["a", "b"], [1]), "X has 2 examples, y 1 labels"),
+        (lambda: classifier.fit("ab", [1, 0]), "X is a single text"),
+        (lambda: classifier.fit(["a", 3], [1, 0]), r"X\[1\] is 3; give a text"),
+        (lambda: classifier.fit(["a", ("b", "c")], [1, 0]), r"X\[1\] has 2 texts, X\[0\] 1"),
+        (lambda: classifier.set_params(depth=3), "has no setting 'depth'; it has model, recipe"),
+        (lambda: classifier.set_params(lr=-1.0).fit(["a", "b"], [1, 0]), "lr is -1.0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
