@@ -150,6 +150,6 @@ def test_refuses_names_and_devices() -> None:
 
 
 def test_says_that_triton_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bertie.model.encoder.find_spec", lambda name: None)
+    monkeypatch.setattr("bertie.model.kernels.find_spec", lambda name: None)
     with pytest.raises(ValueError, match="need triton"):
         Model(CONFIG, {"masked": 0}, kernels="fused")

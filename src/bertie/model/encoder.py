@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from bertie.kernels.attention import Attend, attention_path
 from bertie.kernels.plain import Pattern, attend_and_show
 from bertie.model.config import ModelConfig
+from bertie.model.kernels import kernels_by_name
 
 
 @dataclass(frozen=True)
@@ -102,44 +101,6 @@ class Trace:
 
     hidden_LND: list[Tensor]  # the embeddings, then each layer's output; the last is the encoder's
     probabilities_LSHTT: list[list[Tensor]]  # of each layer, of each sequence
-
-
-class Kernels(Protocol):
-    """What computes a model in place of its modules, out of their weights."""
-
-    def encode(
-        self, encoder: nn.Module, ids_3N: tuple[Tensor, Tensor, Tensor], starts_S: Tensor, max_length: int
-    ) -> Tensor:
-        """The last layer's output (N, D); the ids are those of words, positions and segments."""
-        ...
-
-    def masked_words(
-        self, head: nn.Module, words_VE: Tensor, hidden_ND: Tensor, targets: tuple[Tensor, Tensor]
-    ) -> tuple[Tensor, Tensor]:
-        """The sum of the masked words' losses and how many are guessed right; targets are tokens and their words."""
-        ...
-
-
-def kernels_by_name(name: str, config: ModelConfig) -> Kernels | None:
-    """The named kernels, none for the plain modules; ValueError for a name or a model there are none for."""
-    if name not in KERNELS:
-        raise ValueError(f"kernels {name!r} do not exist; allowed: {', '.join(KERNELS)}.")
-    return KERNELS[name](config)
-
-
-def _plain(config: ModelConfig) -> None:
-    return None
-
-
-def _fused(config: ModelConfig) -> Kernels:
-    if find_spec("triton") is None:
-        raise ValueError("kernels 'fused' need triton, which torch brings for NVIDIA on Linux; use 'plain'.")
-    from bertie.model.fused import Fused
-
-    return Fused(config)
-
-
-KERNELS: dict[str, Callable[[ModelConfig], Kernels | None]] = {"plain": _plain, "fused": _fused}
 
 
 class Encoder(nn.Module):

@@ -39,6 +39,7 @@ class Recipe:
     init: str | None = None  # a model folder to go on from, in place of a new model of the preset's shape
     dropout: float | None = None  # of all kinds, in place of the preset's
     attention: Literal["plain", "sdpa", "varlen"] = "sdpa"
+    kernels: Literal["auto", "plain", "fused"] = "auto"  # auto: fused where model and device have them, see the card
     recompute: bool = False  # layers run again in the backward pass, so that less is kept in memory; a third slower
     compile: bool = False  # by torch.compile; takes a minute or more to begin with
     sharding: Literal["ddp", "fsdp"] = "ddp"  # between ranks: a copy on each, or the weights divided
@@ -69,6 +70,9 @@ class Recipe:
             raise ValueError("two phases need a budget in steps of equal size: leave long_length out (none) for one.")
         if self.loop.seed < 0:
             raise ValueError(f"seed is {self.loop.seed}; it must be 0 or more.")
+        unfused = [name for name, chosen in (("compile", self.compile), ("recompute", self.recompute)) if chosen]
+        if self.kernels == "fused" and unfused:
+            raise ValueError(f"kernels 'fused' go without {' and '.join(unfused)}: leave out one or the other.")
         for name, least in (("epochs", 0.0), ("threads", 0), ("keep", 0), ("validation_sequences", 0)):
             number = getattr(self, name)
             if number is not None and not number > least:

@@ -19,6 +19,7 @@ from bertie.model.device import pick_device
 from bertie.model.encoder import Batch
 from bertie.model.folder import load, num_classes, save
 from bertie.model.heads import Model, initialise
+from bertie.model.kernels import best_kernels
 from bertie.pretraining.drawing import Ahead, Drawer, Place, phases, second_phase, validation_batches
 from bertie.pretraining.evaluation import as_validation, evaluate
 from bertie.pretraining.objective import HEADS, loss
@@ -123,19 +124,29 @@ def make_model(recipe: Recipe, tokenizer: Tokenizer, device: torch.device) -> Mo
     generator = torch.Generator().manual_seed(recipe.loop.seed)
     if recipe.init:
         found = load(Path(recipe.init), heads, generator)
-        model = Model(with_dropout(found.config, recipe.dropout), heads, recipe.attention)
+        config = with_dropout(found.config, recipe.dropout)
+        model = Model(config, heads, recipe.attention, choose_kernels(recipe, config, device))
         model.load_state_dict(found.state_dict(), assign=True)
         _check_lengths(recipe, model.config)
     else:
         config = model_config(recipe, tokenizer.size, tokenizer.pad_id)
         _check_lengths(recipe, config)
-        model = Model(config, heads, recipe.attention)
+        model = Model(config, heads, recipe.attention, choose_kernels(recipe, config, device))
         check_memory(recipe, model, device)
         initialise(model, generator)
     model.encoder.recomputes = recipe.recompute
     if recipe.compile:
         model.compile()
     return model.to(device)
+
+
+def choose_kernels(recipe: Recipe, config: ModelConfig, device: torch.device) -> Literal["plain", "fused"]:
+    """Those that the recipe names; on its `auto`, the best ones there are that can do the rest of what it wants."""
+    if recipe.kernels != "auto":
+        return recipe.kernels
+    if recipe.compile or recipe.recompute or recipe.sharding == "fsdp":
+        return "plain"
+    return best_kernels(config, device, recipe.loop.precision)
 
 
 def loop_config(recipe: Recipe, corpus: Corpus) -> LoopConfig:
@@ -248,6 +259,7 @@ def _first_card(folder: Path, corpus: Corpus, model: Model, ranks: Ranks) -> dic
         "kind": "pretrain",
         "corpus": {"sha256": sha256(folder / META), "counts": corpus.counts},
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "kernels": "plain" if model.encoder.kernels is None else "fused",
         "ranks": ranks.count,
         **made_with(ranks.device),
     }
