@@ -25,7 +25,10 @@ ARROWS: dict[str, set[str]] = {
     "report": {"text", "model"},
 }
 FREE_OF_TORCH = {"text", "corpus", "tasks"}  # an exported model is served where torch is not installed
-WITH_TORCH = {f"bertie.tasks.{name}" for name in ("network", "recipe", "run", "trained", "embed", "estimators")}
+WITH_TORCH = {
+    f"bertie.tasks.{name}"
+    for name in ("network", "recipe", "run", "sweep", "best", "modes", "trained", "embed", "estimators")
+}
 
 
 def imported_by(path: Path) -> set[str]:

@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 from bertie.model.folder import load, read_labels
 from bertie.tasks.files import Columns
 from bertie.tasks.recipe import change, make_recipe
-from bertie.tasks.run import Order, finetune, finetune_seeds
+from bertie.tasks.run import Order, finetune
+from bertie.tasks.sweep import finetune_seeds
 from bertie.tasks.trained import Trained
 from bertie.training.run_folder import read_card
 from bertie.training.runlog import read_log

@@ -59,7 +59,8 @@ def finetune(
     """
     from bertie.tasks.files import Columns
     from bertie.tasks.recipe import change, make_recipe
-    from bertie.tasks.run import Order, finetune, finetune_seeds
+    from bertie.tasks.run import Order, finetune
+    from bertie.tasks.sweep import finetune_seeds
 
     changed, kind = change(make_recipe(recipe, task), task, settings)
     columns = Columns(text, pair, label)

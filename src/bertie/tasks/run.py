@@ -1,10 +1,8 @@
 """bertie finetune, from top to bottom: labelled examples and a model in, a run folder with the best model out."""
 
 import logging
-import shutil
-import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +15,8 @@ from bertie.config import to_toml
 from bertie.model.device import pick_device
 from bertie.model.folder import fill, load, read_labels
 from bertie.model.heads import Model
-from bertie.sealed import replacing_folder, sha256
+from bertie.sealed import sha256
+from bertie.tasks.best import SCORED, Best, is_collapsed
 from bertie.tasks.classify import Classify
 from bertie.tasks.files import Columns
 from bertie.tasks.held_out import hold_out
@@ -25,7 +24,7 @@ from bertie.tasks.named import AnyTask, find_parts, named
 from bertie.tasks.network import Labelled, balanced_weights, judge, pack_rows, task_loss
 from bertie.tasks.recipe import FinetuneRecipe, Written, loop_config, num_epochs
 from bertie.tasks.tag import Tag
-from bertie.tasks.task import Example, Prediction, Row
+from bertie.tasks.task import Example, Row
 from bertie.tasks.trained import Trained, save_trained
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.distributed import Ranks, compute_deterministically
@@ -33,11 +32,10 @@ from bertie.training.loop import Drawn, Hooks, LoopConfig, State, fit, fraction_
 from bertie.training.optimizers import make_optimizers
 from bertie.training.resume import load_state, save_state
 from bertie.training.run_folder import LOG, MODEL, STATES, begin, made_with, read_card, write_card
-from bertie.training.runlog import Event, RunLog, read_log
+from bertie.training.runlog import Event, RunLog
 from bertie.training.stopping import Asked, asked_to_stop
 
 logger = logging.getLogger(__name__)
-SCORED = "validation_"  # before the name of a score, in the log
 Watch = Callable[[Event, float], None]  # is told each event, and the share of the run that is done
 
 
@@ -63,33 +61,6 @@ class Ending(NamedTuple):
     outcome: Literal["finished", "stopped", "finished before"]
     scores: Mapping[str, float]
     signal: int | None = None
-
-
-def finetune_seeds(order: Order, num_seeds: int, watch: Watch) -> Ending:
-    """As many runs as there are seeds, each in a folder of its own inside order.out, whose model is the best one's."""
-    begin(order.out, _toml(order), order.resumes, order.allows_changes, _alone("cpu"))
-    seeds = range(order.recipe.seed, order.recipe.seed + num_seeds)
-    endings: dict[int, Ending] = {}
-    for seed in seeds:
-        out = order.out / f"seed-{seed}"
-        recipe = replace(order.recipe, seed=seed)
-        endings[seed] = finetune(replace(order, out=out, recipe=recipe, resumes=order.resumes and out.exists()), watch)
-        if endings[seed].outcome == "stopped":
-            return endings[seed]
-    main = order.task.main_score
-    if not all(ending.scores for ending in endings.values()):
-        raise ValueError("with --seeds something must be held out to compare them by: leave out held_out=0.")
-    scores = [endings[seed].scores[main] for seed in seeds]
-    best = max(seeds, key=lambda seed: endings[seed].scores[main])
-    with replacing_folder(order.out / MODEL) as copy:
-        shutil.copytree(order.out / f"seed-{best}" / MODEL, copy, dirs_exist_ok=True)
-    summary = {"seeds": num_seeds, "mean": statistics.mean(scores), "deviation": _deviation(scores), "best_seed": best}
-    write_card(order.out, {"kind": "finetune", "task": order.name, "score": main, **summary, "each": scores})
-    logger.info(
-        "%s of %d seeds: %.4f ± %.4f, best %.4f (seed %d), worst %.4f.",
-        *(main, num_seeds, summary["mean"], summary["deviation"], max(scores), best, min(scores)),
-    )
-    return Ending("finished", endings[best].scores)
 
 
 def finetune(order: Order, watch: Watch) -> Ending:
@@ -160,40 +131,6 @@ class Parts:
         return self.train[self._order[epoch][at]]
 
 
-class Best:
-    """The best evaluation of a run so far."""
-
-    def __init__(self, main: str) -> None:
-        self._main = main
-        self.scores: dict[str, float] = {}
-        self.num_since = 0  # evaluations that were no better
-        self.is_collapsed = False  # whether the best one gave one class to everything
-        self.is_over = False  # whether the log says that the run came to its end
-
-    @classmethod
-    def of_log(cls, path: Path, step: int, main: str) -> "Best":
-        """What the log up to a step says; nothing where there is none."""
-        best = cls(main)
-        events = read_log(path) if path.exists() else []
-        for event in events:
-            at = event["step"]
-            if isinstance(at, int) and at <= step and event["event"] == "evaluate":
-                scores = {name: score for name, score in event.items() if name.startswith(SCORED)}
-                found = {name.removeprefix(SCORED): float(score or 0.0) for name, score in scores.items()}
-                found.pop("loss", None)
-                best.add(found, event.get("collapsed") == 1)
-        best.is_over = any(event["event"] == "end" for event in events)
-        return best
-
-    def add(self, scores: Mapping[str, float], is_collapsed: bool) -> bool:
-        """Whether these scores are better than all before."""
-        is_better = not self.scores or scores[self._main] > self.scores[self._main]
-        self.num_since = 0 if is_better else self.num_since + 1
-        if is_better:
-            self.scores, self.is_collapsed = dict(scores), is_collapsed
-        return is_better
-
-
 class _Examples(NamedTuple):
     train: list[Example]
     dev: list[Example]
@@ -213,10 +150,10 @@ def _prepare(order: Order) -> Parts:
         examples = _Examples(train, kind.read(dev_file, order.columns))
     task = order.task.learn([*examples.train, *examples.dev])
     tokenizer = Tokenizer.load(order.model)
-    ranks = _alone(order.recipe.device)
+    ranks = alone(order.recipe.device)
     model = _make_model(order, task).to(ranks.device)
     parts = Parts(order, task, tokenizer, examples, model, ranks)
-    begin(order.out, _toml(order), order.resumes, order.allows_changes, ranks)
+    begin(order.out, recipe_toml(order), order.resumes, order.allows_changes, ranks)
     _write_first_card(parts, train_file, dev_file)
     return parts
 
@@ -255,13 +192,13 @@ def _hooks(parts: Parts, loop: LoopConfig, best: Best, asked: Asked, report: Cal
         judged = judge(parts.model, task, parts.dev_rows, parts.ranks.device, recipe.precision)
         predictions = task.decode(judged.outputs, parts.dev, parts.tokenizer)
         scores = task.score(predictions, parts.dev)
-        is_collapsed = _is_collapsed(predictions, parts.dev)
-        if best.add(scores, is_collapsed):
+        came_to_nothing = is_collapsed(predictions, parts.dev)
+        if best.add(scores, came_to_nothing):
             save_trained(order.out / MODEL, parts.trained(scores))
         figures = {f"{SCORED}{name}": score for name, score in scores.items()}
         if judged.loss is not None:
             figures[f"{SCORED}loss"] = judged.loss
-        return {**figures, "collapsed": 1.0} if is_collapsed else figures
+        return {**figures, "collapsed": 1.0} if came_to_nothing else figures
 
     return Hooks(
         evaluate=evaluate,
@@ -278,13 +215,6 @@ def _tell(log: RunLog, watch: Watch, loop: LoopConfig, state: State) -> Callable
         watch(event, min(1.0, fraction_done(loop.budget, state)))
 
     return report
-
-
-def _is_collapsed(predictions: Sequence[Prediction], examples: Sequence[Example]) -> bool:
-    """Whether one class is given to everything, though there are several."""
-    given = {prediction.label for prediction in predictions}
-    wanted = {example.label for example in examples}
-    return None not in given and len(given) == 1 and len(wanted) > 1
 
 
 def _write_first_card(parts: Parts, train: Path, dev: Path | None) -> None:
@@ -317,7 +247,7 @@ def _finish(parts: Parts, best: Best, state: State) -> None:
     write_card(parts.order.out, read_card(parts.order.out) | figures | chosen)
 
 
-def _toml(order: Order) -> str:
+def recipe_toml(order: Order) -> str:
     dev = None if order.dev is None else str(order.dev)
     recipe, task = order.recipe, order.task
     return to_toml(Written(order.name, str(order.model), str(order.data), dev, order.columns, recipe, task))
@@ -331,9 +261,5 @@ def _set_up_process(recipe: FinetuneRecipe) -> None:
     torch.set_float32_matmul_precision("highest")
 
 
-def _alone(device: str) -> Ranks:
+def alone(device: str) -> Ranks:
     return Ranks(pick_device(device))
-
-
-def _deviation(scores: Sequence[float]) -> float:
-    return statistics.stdev(scores) if len(scores) > 1 else 0.0
