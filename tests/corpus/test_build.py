@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from bertie.cli import run
-from bertie.corpus.build import CorpusConfig, build_corpus
+from bertie.corpus.build import VOCABULARY_CARD, CorpusConfig, build_corpus
 from bertie.corpus.shards import open_corpus
 from bertie.text.documents import TextConfig
 from bertie.text.sentences import cut_sentences
+from bertie.text.vocabulary import VocabularyConfig, learn_vocabulary
 
 BUILD = """
 import sys
@@ -240,3 +241,16 @@ def test_standard_input_is_read(vocabulary, tmp_path):
     done = subprocess.run(command, input="我们。\n\nThe cat.", encoding="utf-8", capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert open_corpus(tmp_path / "out").counts["train"]["documents"] == 1
+
+
+def test_the_card_of_a_learned_vocabulary_goes_with_the_corpus(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("The cat sat on the mat.\n\n" * 20, encoding="utf-8")
+    learn_vocabulary(VocabularyConfig(150), [text], tmp_path / "vocabulary")
+    build_corpus(
+        CorpusConfig(validation=0), [text], tmp_path / "vocabulary", tmp_path / "one", lambda done, total: None
+    )
+    build_corpus(CorpusConfig(validation=0), [text], tmp_path / "one", tmp_path / "two", lambda done, total: None)
+    learned = (tmp_path / "vocabulary" / "card.json").read_bytes()
+    assert (tmp_path / "one" / VOCABULARY_CARD).read_bytes() == learned
+    assert not (tmp_path / "two" / VOCABULARY_CARD).exists()  # what stands there is a corpus's card

@@ -88,6 +88,8 @@ def test_the_run_folder_has_what_it_should(finished, corpus_folder):
     assert card["steps"] == 20
     assert card["tokens"] == events[-1]["tokens"] > 0
     assert card["validation_masked_loss"] > 0
+    assert card["peak_memory"] > 10_000_000
+    assert card["text"]["counts"] == card["corpus"]["counts"]
     assert Tokenizer.load(finished / "model").fingerprint == Tokenizer.load(corpus_folder).fingerprint
 
 

@@ -112,6 +112,8 @@ def test_every_task_learns(order, write, task, name, contents, score, settings):
     card = read_card(done.out)
     assert card["scores"] == ending.scores
     assert card["task"] == task
+    lines = [json.loads(line) for line in (done.out / "held_out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(lines) == card["examples"]["dev"]
 
 
 def test_the_threshold_for_no_answer_goes_with_the_model(order, write):

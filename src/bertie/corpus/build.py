@@ -27,6 +27,7 @@ from bertie.text.words import encode_words, load_segmenter
 from bertie.text.workers import in_order
 
 LANGUAGES = ("en", "zh")
+VOCABULARY_CARD = "vocabulary.json"
 Report = Callable[[int, int], None]  # bytes read, bytes in all; 0 in all where nobody knows, as of standard input
 
 
@@ -72,8 +73,17 @@ def build_corpus(
             raise ValueError(f"{', '.join(map(str, inputs))}: no document with a word in it is left to learn from.")
         card = sieve.card(config.language, parts.counts)
         write_file(folder / "card.json", (json.dumps(asdict(card), indent=1, ensure_ascii=False) + "\n").encode())
+        _copy_card(vocabulary, folder)
         write_meta(folder, tokenizer, parts.counts, entries)
     return card
+
+
+def _copy_card(vocabulary: Path, folder: Path) -> None:
+    """Keep what is said of the vocabulary beside its ids, where it is a folder that we learned."""
+    path = vocabulary / "card.json"
+    card = path.read_bytes() if path.is_file() else b""
+    if b'"figures"' in card:  # a corpus may be given as the vocabulary too, and its card is another
+        write_file(folder / VOCABULARY_CARD, card)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from bertie.config import to_toml
+from bertie.corpus.build import VOCABULARY_CARD
 from bertie.corpus.shards import META, Corpus, open_corpus
 from bertie.model.config import ModelConfig
 from bertie.model.device import pick_device
@@ -30,7 +31,7 @@ from bertie.training.distributed import Ranks, bare, compute_deterministically, 
 from bertie.training.loop import Batches, Budget, Hooks, LoopConfig, State, fit, fraction_done, place_of
 from bertie.training.optimizers import make_optimizers
 from bertie.training.resume import load_state, save_state
-from bertie.training.run_folder import LOG, MODEL, STATES, begin, made_with, read_card, write_card
+from bertie.training.run_folder import LOG, MODEL, STATES, begin, made_with, peak_memory, read_card, write_card
 from bertie.training.runlog import Event, RunLog, read_log
 from bertie.training.stopping import Asked, asked_to_stop
 from bertie.training.tensorboard import Board
@@ -88,7 +89,8 @@ def pretrain(order: Order, watch: Watch) -> Ending:
                 return Ending("stopped", asked())
             log.write({"event": "end", **place_of(state)})
         if ranks.rank == 0:
-            write_card(order.out, read_card(order.out) | _final_figures(order.out))
+            figures = {**_final_figures(order.out), "peak_memory": peak_memory(ranks.device)}
+            write_card(order.out, read_card(order.out) | figures)
         return Ending("finished")
 
 
@@ -258,6 +260,8 @@ def _first_card(folder: Path, corpus: Corpus, model: Model, ranks: Ranks) -> dic
     return {
         "kind": "pretrain",
         "corpus": {"sha256": sha256(folder / META), "counts": corpus.counts},
+        "text": read_card(folder),
+        "vocabulary": read_card(folder, VOCABULARY_CARD),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "kernels": "plain" if model.encoder.kernels is None else "fused",
         "ranks": ranks.count,

@@ -20,6 +20,7 @@ from bertie.tasks.best import SCORED, Best, is_collapsed
 from bertie.tasks.classify import Classify
 from bertie.tasks.files import Columns
 from bertie.tasks.held_out import hold_out
+from bertie.tasks.judgements import FILE, write_judgements
 from bertie.tasks.named import AnyTask, find_parts, named
 from bertie.tasks.network import Labelled, balanced_weights, judge, pack_rows, task_loss
 from bertie.tasks.recipe import FinetuneRecipe, Written, loop_config, num_epochs
@@ -31,7 +32,7 @@ from bertie.training.distributed import Ranks, compute_deterministically
 from bertie.training.loop import Drawn, Hooks, LoopConfig, State, fit, fraction_done, place_of
 from bertie.training.optimizers import make_optimizers
 from bertie.training.resume import load_state, save_state
-from bertie.training.run_folder import LOG, MODEL, STATES, begin, made_with, read_card, write_card
+from bertie.training.run_folder import LOG, MODEL, STATES, begin, made_with, peak_memory, read_card, write_card
 from bertie.training.runlog import Event, RunLog
 from bertie.training.stopping import Asked, asked_to_stop
 
@@ -195,6 +196,7 @@ def _hooks(parts: Parts, loop: LoopConfig, best: Best, asked: Asked, report: Cal
         came_to_nothing = is_collapsed(predictions, parts.dev)
         if best.add(scores, came_to_nothing):
             save_trained(order.out / MODEL, parts.trained(scores))
+            write_judgements(order.out / FILE, predictions, parts.dev)
         figures = {f"{SCORED}{name}": score for name, score in scores.items()}
         if judged.loss is not None:
             figures[f"{SCORED}loss"] = judged.loss
@@ -243,6 +245,7 @@ def _finish(parts: Parts, best: Best, state: State) -> None:
             parts.order.out,
         )
     figures = {"steps": state.step, "tokens": state.tokens, "seconds": state.seconds}
+    figures["peak_memory"] = peak_memory(parts.ranks.device)
     chosen = {"score": parts.task.main_score, "scores": best.scores, "collapsed": best.is_collapsed}
     write_card(parts.order.out, read_card(parts.order.out) | figures | chosen)
 

@@ -2,6 +2,9 @@
 
 import json
 import platform
+import resource
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -41,9 +44,9 @@ def differences(before: str, now: str) -> list[str]:
     return [f"{key} was {values[0].get(key, 'none')}, is {values[1].get(key, 'none')}" for key in changed]
 
 
-def read_card(folder: Path) -> dict[str, object]:
-    """The run's card; empty where none was written yet."""
-    path = folder / CARD
+def read_card(folder: Path, name: str = CARD) -> dict[str, object]:
+    """The run's card, or a corpus's; empty where none was written yet."""
+    path = folder / name
     card = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     assert isinstance(card, dict)
     return card
@@ -54,12 +57,35 @@ def write_card(folder: Path, card: Mapping[str, object]) -> None:
 
 
 def made_with(device: torch.device) -> dict[str, object]:
-    """The versions and the device that a run is made with, for its card."""
+    """The versions, the commit and the device that a run is made with, for its card."""
     is_gpu = device.type == "cuda"
     return {
         "versions": {"bertie": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "commit": _commit(),
+        "threads": torch.get_num_threads(),
         "device": torch.cuda.get_device_name(device) if is_gpu else platform.processor() or platform.machine(),
     }
+
+
+def peak_memory(device: torch.device) -> int:
+    """The most bytes that this process has held so far: of the GPU it trains on, else of the machine."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    kilobyte = 1 if sys.platform == "darwin" else 1024  # the unit of ru_maxrss is the system's
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kilobyte
+
+
+def _commit() -> str | None:
+    """The commit of the clone that this code runs from, and whether it was changed since; None outside of one."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "-C", str(root), "describe", "--always", "--dirty=, changed", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:  # no git here
+        return None
+    return done.stdout.strip() or None
 
 
 def _named_lines(toml: str) -> Iterator[tuple[str, str]]:
