@@ -10,7 +10,7 @@ from types import FrameType
 import click
 
 from bertie import __version__, console
-from bertie.commands import models, pretraining, tasks, text
+from bertie.commands import glue, models, pretraining, tasks, text
 
 USER_ERROR, INTERRUPTED, TERMINATED = 2, 130, 143
 
@@ -57,6 +57,7 @@ for command in (
     tasks.finetune,
     tasks.evaluate,
     tasks.predict,
+    glue.glue,
     models.embed,
     models.fill,
     models.inspect,

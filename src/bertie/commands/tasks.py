@@ -1,6 +1,6 @@
 """Learning from labels: bertie finetune, evaluate, predict."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,20 +66,26 @@ def finetune(
     columns = Columns(text, pair, label)
     order = Order(task, kind, changed, model, data, out, dev, columns, resume, allow_changes)
     with console.run_progress("fine-tuning") as show:
-
-        def watch(event: "Event", share: float) -> None:
-            if event["event"] == "train":
-                show(share, f"loss {event['loss']:.3f}, {event['tokens_per_second']:,.0f} tokens/s")
-            elif event["event"] == "evaluate":
-                console.say(f"step {event['step']:,}, held out: {_listed(_validation(event))}")
-            elif event["event"] == "skip":
-                console.say(f"step {event['step']:,} was skipped: {event['reason']}")
-
+        watch = told(show)
         ending = finetune(order, watch) if seeds == 1 else finetune_seeds(order, seeds, watch)
     if ending.outcome == "stopped":
         console.say(f"Stopped and saved. To go on, repeat the command with --resume; {out} has all that it needs.")
         raise click.exceptions.Exit(EXIT_OF_SIGNAL[ending.signal])
     console.say(f"{out / 'model'} holds the best model: {_listed(ending.scores)}")
+
+
+def told(show: Callable[[float, str], None]) -> Callable[["Event", float], None]:
+    """What is to be told each event of a run: it keeps the progress up and says what is worth a line."""
+
+    def watch(event: "Event", share: float) -> None:
+        if event["event"] == "train":
+            show(share, f"loss {event['loss']:.3f}, {event['tokens_per_second']:,.0f} tokens/s")
+        elif event["event"] == "evaluate":
+            console.say(f"step {event['step']:,}, held out: {_listed(_validation(event))}")
+        elif event["event"] == "skip":
+            console.say(f"step {event['step']:,} was skipped: {event['reason']}")
+
+    return watch
 
 
 @click.command()

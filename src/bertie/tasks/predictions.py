@@ -30,13 +30,17 @@ def _json_lines(name: str, task: AnyTask, predictions: Sequence[Prediction], exa
 
 
 def _table(name: str, task: AnyTask, predictions: Sequence[Prediction], examples: Sequence[Example]) -> Files:
+    return {name: table_text(name, predictions)}
+
+
+def table_text(name: str, predictions: Sequence[Prediction]) -> str:
     """GLUE's submission: `index` from 0 and `prediction`, a label or a number."""
     lines = ["index\tprediction"]
     for number, one in enumerate(predictions):
         if one.label is None and one.number is None:
             raise ValueError(f"{name}: only classes and numbers are written as .tsv; allowed here: .jsonl.")
         lines.append(f"{number}\t{one.label if one.number is None else f'{one.number:.3f}'}")
-    return {name: "\n".join(lines) + "\n"}
+    return "\n".join(lines) + "\n"
 
 
 def _squad(name: str, task: AnyTask, predictions: Sequence[Prediction], examples: Sequence[Example]) -> Files:
