@@ -113,4 +113,5 @@ def _lines(label: str) -> Show:
 def _speed(done: float, unit: str, seconds: float) -> str:
     if not seconds:
         return ""
-    return f"{amount(round(done / seconds), 'B' if unit == 'bytes' else unit + ' ')}/s".replace(" /", "/")
+    rate = done / seconds
+    return f"{amount(rate if rate < 10 else round(rate), 'B' if unit == 'bytes' else unit + ' ')}/s".replace(" /", "/")

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from bertie import console
-from bertie.commands.options import EXIT_OF_SIGNAL
+from bertie.commands.options import EXIT_OF_SIGNAL, print_json
 
 if TYPE_CHECKING:
     from bertie.pretraining.recipe import Recipe
@@ -139,6 +139,21 @@ def plan(
         f"\nthe run: {found.num_steps:,.0f} steps of {found.num_tokens:,.0f} tokens, "
         f"{console.amount(found.num_steps * found.num_tokens)} in all, {console.duration(found.seconds)}"
     )
+
+
+def show_corpus_scores(
+    folder: Path, corpus: Path, as_object: bool, device: str, precision: Literal["float32", "bf16"]
+) -> None:
+    """What `bertie evaluate` says of a model and a corpus."""
+    from bertie.pretraining.evaluation import evaluate_folder
+
+    with console.progress("evaluating", "batches") as report:
+        found = evaluate_folder(folder, corpus, device, precision, report)
+    if as_object:
+        print_json({"task": "pretrain", "examples": found.num_sequences, "scores": found.scores})
+        return
+    rows = [[name, f"{score:.4f}"] for name, score in found.scores.items()]
+    click.echo(console.table(["score", f"{found.num_sequences:,} sequences"], rows))
 
 
 def make_recipe(name: str, settings: Sequence[str], said: Mapping[str, object], ends: Sequence["Budget"]) -> "Recipe":

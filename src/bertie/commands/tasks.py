@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from bertie import console
 from bertie.commands.options import DEVICE, EXIT_OF_SIGNAL, THREADS, print_json, set_threads
+from bertie.commands.pretraining import show_corpus_scores
 
 if TYPE_CHECKING:
     from bertie.tasks.trained import Evaluation
@@ -107,19 +108,25 @@ def evaluate(
     text: str | None,
     pair: str | None,
     label: str | None,
-    precision: str,
+    precision: Literal["float32", "bf16"],
     device: str,
     threads: int | None,
 ) -> None:
     """The scores of the model in RUN, a run or model folder, on the labelled examples in DATA.
 
+    Where DATA is a corpus: how well the model guesses masked words and pairs of text that was held back.
+
     \b
     Example: bertie evaluate my-run reviews.csv
     """
+    from bertie.corpus.shards import META
     from bertie.tasks.files import Columns
     from bertie.tasks.trained import Trained, as_json
 
     set_threads(threads)
+    if (data / META).is_file():
+        show_corpus_scores(run, data, as_object, device, precision)
+        return
     found = Trained.load(run, device, precision).evaluate(data, Columns(text, pair, label), intervals)
     if as_object:
         print_json(as_json(found))
