@@ -1,5 +1,9 @@
+import io
 import json
+import logging
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -8,8 +12,11 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
+from bertie import console
 from bertie.cli import bertie, run
+from bertie.pretraining.recipe import recipe_names
 
 
 def test_help_does_not_import_torch() -> None:
@@ -20,10 +27,20 @@ def test_help_does_not_import_torch() -> None:
     assert "fill" in done.stdout
 
 
-@pytest.mark.parametrize("command", bertie.commands)
-def test_every_command_explains_itself_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([command, "--help"]) == 0
-    assert f"Example: bertie {command} " in capsys.readouterr().out
+@pytest.mark.parametrize("name", bertie.commands)
+def test_every_command_explains_itself_with_an_example_that_it_takes(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([name, "--help"]) == 0
+    example = re.search(rf"Example: bertie {name} (.*)", capsys.readouterr().out)
+    assert example
+    words = shlex.split(example[1])
+    assert bertie.commands[name].make_context(name, words[: words.index(">>")] if ">>" in words else words)
+
+
+@pytest.mark.parametrize("command", bertie.commands.values(), ids=bertie.commands)
+def test_the_list_of_commands_fits_a_narrow_terminal(command: click.Command) -> None:
+    assert len(command.get_short_help_str(100)) <= 66
 
 
 @pytest.mark.parametrize("command", bertie.commands.values(), ids=bertie.commands)
@@ -37,9 +54,99 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("bertie 0.")
 
 
-def test_a_mistyped_command_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["vocb"]) == 2
-    assert "'vocab'" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "nearest"),
+    [
+        (["vocb"], "'vocab'? See: bertie --help"),
+        (["vocab", "my-text", "--sizee", "3"], "'--size'? See: bertie vocab --help"),
+        (["finetune", "clasify", "x.csv", "--model", "m", "--out", "r"], "'classify'"),
+        (["finetune", "classify", "x.csv", "--model", "m", "--out", "r", "--set", "epchs=3"], "'epochs'"),
+        (
+            ["finetune", "classify", "x.csv", "--model", "m", "--out", "r", "--recipe", "stabel"],
+            "allowed: stable, faithful",
+        ),
+        (["pretrain", "c", "--out", "r", "--recipe", "tinycpu"], "'tiny-cpu'"),
+        (["pretrain", "c", "--out", "r", "--preset", "bert-bse"], "'bert-base'"),
+        (["pretrain", "c", "--out", "r", "--set", "dropot=0.1"], "'dropout'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_mistyped_name_is_answered_with_the_nearest(
+    words: list[str], nearest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    err = capsys.readouterr().err
+    assert nearest in err
+    assert err.startswith("bertie: ") and err.count("\n") == 1
+
+
+def test_quiet_says_only_what_goes_wrong(example_folder: Path, tmp_path: Path) -> None:
+    text, folder = str(example_folder / "my-text"), str(example_folder / "my-bert")
+    command = ["corpus", text, "--vocab", folder, "--out"]
+    said = pipe([*command, str(tmp_path / "loud")], b"")
+    quiet = [
+        pipe([*command, str(tmp_path / "one"), "--quiet"], b""),
+        pipe(["-q", *command, str(tmp_path / "two")], b""),
+    ]
+    assert b"Next:" in said.stderr
+    assert [done.stderr for done in quiet] == [b"", b""]
+    wrong = pipe([*command, str(tmp_path / "one"), "--quiet"], b"")
+    assert wrong.returncode == 2 and b"exists" in wrong.stderr
+
+
+def test_colours_only_on_a_terminal_that_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def said(**environment: str) -> str:
+        terminal = Terminal()
+        for name in ("NO_COLOR", "TERM"):
+            monkeypatch.setenv(name, environment.get(name, ""))
+        monkeypatch.setattr(sys, "stderr", terminal)
+        console.error("no.")
+        return terminal.getvalue()
+
+    assert said() == "\033[31mbertie:\033[0m no.\n"
+    assert said(NO_COLOR="1") == said(TERM="dumb") == "bertie: no.\n"
+
+
+def test_what_the_library_says_goes_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """rich redraws its bar under what is printed to sys.stderr, and cannot know of a stream kept from before."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    record = logging.LogRecord("bertie", logging.WARNING, "", 0, "Two texts were cut.", None, None)
+    with console.progress("reading") as report:
+        report(1, 2)
+        console.Messages().emit(record)
+    lines = terminal.getvalue().replace("\r", "\n").split("\n")
+    assert any(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) == "Two texts were cut." for line in lines)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_has_a_script_for_each_shell(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["completion", shell]) == 0
+    assert f"_BERTIE_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["voc"], ["vocab"]),
+        (["finetune", "squ"], ["squad-v1", "squad-v2"]),
+        (["pretrain", "c", "--recipe", ""], recipe_names()),
+        (["pretrain", "c", "--preset", "bert-b"], ["bert-base"]),
+        (["pretrain", "--resu"], ["--resume"]),
+        (["fill", "my-"], ["my-"]),  # a file: the shell's own completion takes over
+    ],
+    ids=str,
+)
+def test_tab_completes_commands_options_and_names(words: list[str], completed: list[str]) -> None:
+    *before, last = words
+    found = ShellComplete(bertie, {}, "bertie", "_BERTIE_COMPLETE").get_completions(before, last)
+    assert [item.value for item in found] == completed
+    assert (found[0].type == "file") == (words[0] == "fill")
 
 
 def test_what_the_user_can_mend_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,6 +209,23 @@ def test_inspect(example_folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     out = capsys.readouterr().out
     assert "heads.masked" in out
     assert "a token at 16 tokens a text" in out
+
+
+def test_inspect_as_json(example_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", str(example_folder / "my-bert"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["model"]["width"] == 32
+    assert found["bytes"] == 4 * sum(found["parameters"].values())
+
+
+def test_cards_as_json(example_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = str(example_folder / "my-text")
+    assert run(["vocab", text, "--size", "300", "--out", str(tmp_path / "v"), "--json"]) == 0
+    vocabulary = json.loads(capsys.readouterr().out)
+    assert run(["corpus", text, "--vocab", str(tmp_path / "v"), "--out", str(tmp_path / "c"), "--json"]) == 0
+    corpus = json.loads(capsys.readouterr().out)
+    assert vocabulary.items() <= json.loads((tmp_path / "v" / "card.json").read_text()).items()
+    assert corpus == json.loads((tmp_path / "c" / "card.json").read_text())
 
 
 def test_convert_there_and_back(example_folder: Path, tmp_path: Path) -> None:

@@ -1,41 +1,45 @@
-"""`bertie`: the list of its commands, how it ends, and the sentence for an error. The commands are in commands/."""
+"""`bertie`: the list of its commands, their manners, and how it ends. The commands themselves are in commands/."""
 
+import itertools
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
 import click
 
 from bertie import __version__, console
-from bertie.commands import glue, models, pretraining, tasks, text
+from bertie.commands import completion, glue, models, pretraining, tasks, text
 
 USER_ERROR, INTERRUPTED, TERMINATED = 2, 130, 143
+QUIET = "Say only what goes wrong."
+TRACEBACK = "On an error show where in the code it came from."
 
 
 class Commands(click.Group):
-    """A group that lists its commands in the order of the river, as they are added, not by the alphabet."""
+    """A group that lists its commands under headings, in the order of the river, not by the alphabet."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         return list(self.commands)
 
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        for heading, commands in COMMANDS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(str(command.name), command.get_short_help_str(100)) for command in commands])
+
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, message="bertie %(version)s")
-@click.option("--quiet", "-q", is_flag=True, help="Say only what goes wrong.")
-@click.option("--traceback", is_flag=True, help="On an error show where in the code it came from.", expose_value=False)
-def bertie(quiet: bool) -> None:
+def bertie() -> None:
     """A complete BERT: raw text in, a served model out.
 
     Each command explains itself with an example: bertie COMMAND --help
     """
-    logging.basicConfig(format="%(message)s", stream=sys.stderr)
-    logging.getLogger("bertie").setLevel(logging.WARNING if quiet else logging.INFO)
 
 
-@click.command()
+@click.command(short_help="See it work on text that every machine has.")
 @click.option("--out", required=True, type=Path, help="The folder to write.")
 def demo(out: Path) -> None:
     """See it work on text that every machine has: Python's own documentation.
@@ -48,22 +52,35 @@ def demo(out: Path) -> None:
     run_demo(out)
 
 
-for command in (
-    text.vocab,
-    text.tokenize,
-    text.corpus,
-    pretraining.plan,
-    pretraining.pretrain,
-    tasks.finetune,
-    tasks.evaluate,
-    tasks.predict,
-    glue.glue,
-    models.embed,
-    models.fill,
-    models.inspect,
-    models.convert,
-    demo,
-):
+# The river, under the headings of `bertie --help`.
+COMMANDS: Mapping[str, Sequence[click.Command]] = {
+    "Text": (text.vocab, text.tokenize, text.corpus),
+    "Pre-training": (pretraining.plan, pretraining.pretrain),
+    "Labels": (tasks.finetune, tasks.evaluate, tasks.predict, glue.glue),
+    "A model put to work": (models.embed, models.fill, models.inspect, models.convert),
+    "And": (demo, completion.completion),
+}
+
+
+def _teach_manners(command: click.Command) -> None:
+    """What every command can: be quiet, show where an error came from, have names of files completed by the shell."""
+    for parameter in command.params:
+        if isinstance(parameter.type, click.types.FuncParamType) and parameter.type.func is Path:
+            parameter.type = click.Path(path_type=Path)
+    command.params += [
+        click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=_be_quiet, help=QUIET),
+        click.Option(["--traceback"], is_flag=True, expose_value=False, help=TRACEBACK),
+    ]
+
+
+def _be_quiet(context: click.Context, option: click.Parameter, is_quiet: bool) -> None:
+    if is_quiet:
+        logging.getLogger("bertie").setLevel(logging.WARNING)
+
+
+_teach_manners(bertie)
+for command in itertools.chain(*COMMANDS.values()):
+    _teach_manners(command)
     bertie.add_command(command)
 
 
@@ -75,13 +92,18 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """The exit code: 0, 2 for what the user can mend (after one sentence), 130 or 143 when stopped from outside."""
     shows_traceback = "--traceback" in arguments
+    logging.basicConfig(format="%(message)s", handlers=[console.Messages()])
+    logging.getLogger("bertie").setLevel(logging.INFO)
     try:
         bertie.main(list(arguments), prog_name="bertie", standalone_mode=False)
     except click.exceptions.Exit as stop:
         return stop.exit_code
-    except click.ClickException as problem:
+    except click.exceptions.NoArgsIsHelpError as problem:
         problem.show()
-        return problem.exit_code
+        return USER_ERROR
+    except click.ClickException as problem:
+        console.error(_advice(problem))
+        return USER_ERROR
     except (click.Abort, KeyboardInterrupt):
         console.error("stopped.")
         return INTERRUPTED
@@ -94,6 +116,12 @@ def run(arguments: Sequence[str]) -> int:
         console.error(_sentence(problem))
         return USER_ERROR
     return 0
+
+
+def _advice(problem: click.ClickException) -> str:
+    context = problem.ctx if isinstance(problem, click.UsageError) else None
+    help_ = f" See: {context.command_path} --help" if context else ""
+    return problem.format_message() + help_
 
 
 def _sentence(problem: ValueError | OSError) -> str:

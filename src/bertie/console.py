@@ -1,6 +1,7 @@
 """What a person sees in the terminal: progress with speed and time left, tables, one sentence for an error."""
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +33,15 @@ def say(sentence: str) -> None:
 
 
 def error(sentence: str) -> None:
-    print(f"bertie: {sentence}", file=sys.stderr)
+    name = "\033[31mbertie:\033[0m" if _has_colours() else "bertie:"
+    print(f"{name} {sentence}", file=sys.stderr)
+
+
+class Messages(logging.Handler):
+    """What the library logs, on standard error as it is now: while there is a bar, that is above the bar."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr, flush=True)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -85,6 +94,11 @@ def _bar(label: str) -> Iterator[Show]:
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=None, note="")
         yield lambda done, total, note: bar.update(task, completed=done, total=total or None, note=note)
+
+
+def _has_colours() -> bool:
+    """Only on a terminal that knows them, and not where somebody asks for none (no-color.org)."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _is_quiet() -> bool:

@@ -273,7 +273,7 @@ def test_what_is_refused(order, write, model_folder):
     for settings, message in (
         (["max_length=64"], r"max_length is 64, but .* has 48 positions"),
         (["batch=7", "parts=2"], "batch is 7"),
-        (["lrr=1"], "unknown key 'lrr'; allowed: .*lr"),
+        (["lrr=1"], "unknown key 'lrr'; did you mean 'lr'"),
         (["lr=0"], "lr is 0"),
         (["epochs=0"], "epochs is 0"),
         (["held_out=1.5"], "held_out is 1.5"),

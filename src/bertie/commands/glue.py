@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bertie.tasks.glue import Result
 
 
-@click.command()
+@click.command(short_help="The whole suite of GLUE, and the files its server takes.")
 @click.argument("folder", metavar="GLUE_FOLDER", type=Path)
 @click.option("--model", required=True, type=Path, help="The model folder to begin with, for each task.")
 @click.option("--out", required=True, type=Path, help="The folder to write: a run a task, submission.zip, card.json.")

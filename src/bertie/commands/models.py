@@ -8,7 +8,7 @@ from bertie import console
 from bertie.commands.options import DEVICE, PICKLE, THREADS, print_json, read_texts, set_threads
 
 
-@click.command()
+@click.command(short_help="The vectors of sentences.")
 @click.argument("folder", type=Path)
 @click.argument("text")
 @click.option("--json", "as_json", is_flag=True, help="One object a line: text and vector.")
@@ -35,7 +35,7 @@ def embed(folder: Path, text: str, as_json: bool, device: str, threads: int | No
             click.echo(" ".join(f"{number:.6g}" for number in vector))
 
 
-@click.command()
+@click.command(short_help="What stands where a text has [MASK].")
 @click.argument("folder", type=Path)
 @click.argument("text")
 @click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="How many pieces for each mask.")
@@ -66,22 +66,30 @@ def fill(
             click.echo("  " + ", ".join(f"{one.token} {one.score:.3f}" for one in mask))
 
 
-@click.command()
+@click.command(short_help="The parts of a model: parameters, memory, FLOPs.")
 @click.argument("folder", type=Path)
 @click.option("--length", type=click.IntRange(1), help="Tokens of a text, for the FLOPs; by default the longest.")
+@click.option("--json", "as_json", is_flag=True, help="One object: shape, parameters by part, bytes, FLOPs.")
 @PICKLE
-def inspect(folder: Path, length: int | None, allow_pickle: bool) -> None:
+def inspect(folder: Path, length: int | None, as_json: bool, allow_pickle: bool) -> None:
     """The parts of the model in FOLDER: parameters, memory, FLOPs a token.
 
     \b
     Example: bertie inspect my-bert
     """
+    from bertie.config import to_values
     from bertie.model.folder import load
     from bertie.model.sizes import count_parameters, flops_per_masked_word, flops_per_token, weight_bytes
 
     model = load(folder, dtype=None, allow_pickle=allow_pickle)
     shape, counts = model.config, count_parameters(model)
     num_parameters, length = sum(counts.values()), length or shape.max_positions
+    if as_json:
+        flops = {"length": length, "flops_per_token": flops_per_token(shape, length)}
+        flops |= {"flops_per_masked_word": flops_per_masked_word(shape)} if "masked" in model.heads else {}
+        sizes = {"heads": list(model.heads), "parameters": counts, "bytes": weight_bytes(model)}
+        print_json({"model": to_values(shape), **sizes, **flops})
+        return
     heads = ", ".join(model.heads) or "none"
     click.echo(
         f"{folder}: {shape.family}, {shape.num_layers} layers, {shape.width} wide, {shape.num_heads} attention heads, "
@@ -96,7 +104,7 @@ def inspect(folder: Path, length: int | None, allow_pickle: bool) -> None:
     click.echo("training takes three times as many")
 
 
-@click.command()
+@click.command(short_help="Google's checkpoints and Hugging Face's folders, both ways.")
 @click.argument("source", type=Path)
 @click.argument("target", type=Path)
 @click.option("--to", required=True, type=click.Choice(["hf", "tf"]), help="Hugging Face's layout or Google's.")

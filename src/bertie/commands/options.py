@@ -23,6 +23,10 @@ PICKLE = click.option(
 )
 
 
+TEXTS = click.argument("texts", nargs=-1, required=True, metavar="TEXT...", type=click.Path())
+CARD_JSON = click.option("--json", "as_json", is_flag=True, help="One object: the card.")
+
+
 def read_texts(text: str) -> Iterator[str]:
     """The text itself, or for `-` a text from each line of standard input."""
     if text != "-":

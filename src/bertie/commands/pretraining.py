@@ -1,12 +1,14 @@
 """From a corpus to a model: bertie pretrain, plan."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from bertie import console
+from bertie.commands import completion
 from bertie.commands.options import EXIT_OF_SIGNAL, print_json
 
 if TYPE_CHECKING:
@@ -14,8 +16,18 @@ if TYPE_CHECKING:
     from bertie.training.loop import Budget
     from bertie.training.runlog import Event
 
-RECIPE = click.option("--recipe", default="tiny-cpu", show_default=True, help="A recipe's name, or a .toml file.")
-PRESET = click.option("--preset", help="The model's shape in place of the recipe's: tiny, bert-base ...")
+RECIPE = click.option(
+    "--recipe",
+    default="tiny-cpu",
+    show_default=True,
+    shell_complete=completion.recipes,
+    help="A recipe's name, or a .toml file.",
+)
+PRESET = click.option(
+    "--preset",
+    shell_complete=completion.presets,
+    help="The model's shape in place of the recipe's: tiny, bert-base ...",
+)
 SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe.")
 MINUTES = click.option("--minutes", type=float, help="Train so long; the learning rate comes down in time.")
 STEPS = click.option("--steps", type=int, help="Train so many steps.")
@@ -27,7 +39,7 @@ PRECISION = click.option("--precision", type=click.Choice(["float32", "bf16"]), 
 THREADS = click.option("--threads", type=int, help="Processor threads.")
 
 
-@click.command()
+@click.command(short_help="Train a model on a corpus.")
 @click.argument("corpus", type=Path)
 @click.option("--out", required=True, type=Path, help="The run folder to write; the model will be in OUT/model.")
 @RECIPE
@@ -90,7 +102,7 @@ def pretrain(
         console.say(f"{out / 'model'} holds the model, {out / 'log.jsonl'} how it came about.")
 
 
-@click.command()
+@click.command(short_help="What a pre-training will take: memory, speed, time.")
 @click.argument("corpus", type=Path)
 @RECIPE
 @PRESET
@@ -103,6 +115,7 @@ def pretrain(
 @PRECISION
 @THREADS
 @click.option("--check/--no-check", default=True, help="Measure some steps of the whole network; on by default.")
+@click.option("--json", "as_json", is_flag=True, help="One object: bytes, seconds, steps, tokens.")
 def plan(
     corpus: Path,
     recipe: str,
@@ -116,6 +129,7 @@ def plan(
     precision: str | None,
     threads: int | None,
     check: bool,
+    as_json: bool,
 ) -> None:
     """What `bertie pretrain` with these options will take: memory, tokens per second, time.
 
@@ -128,6 +142,9 @@ def plan(
     changed = make_recipe(recipe, settings, said, budgets(minutes, steps, tokens))
     with console.progress("measuring", "networks") as report:
         found = plan(changed, corpus, check, report)
+    if as_json:
+        print_json(asdict(found) | {"seconds": found.seconds})
+        return
     columns = {"predicted": found.predicted} | ({"measured": found.measured} if found.measured else {})
     rows = [
         ["memory", *(console.amount(needs.memory, "B") for needs in columns.values())],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from bertie import console
+from bertie.commands import completion
 from bertie.commands.options import DEVICE, EXIT_OF_SIGNAL, THREADS, print_json, set_threads
 from bertie.commands.pretraining import show_corpus_scores
 
@@ -22,8 +23,8 @@ PRECISION = click.option(
 )
 
 
-@click.command()
-@click.argument("task")
+@click.command(short_help="Have a model learn from labelled examples.")
+@click.argument("task", shell_complete=completion.task_names)
 @click.argument("data", type=Path)
 @click.option("--model", required=True, type=Path, help="The model folder to begin with.")
 @click.option("--out", required=True, type=Path, help="The run folder to write; the best model will be in OUT/model.")
@@ -89,7 +90,7 @@ def told(show: Callable[[float, str], None]) -> Callable[["Event", float], None]
     return watch
 
 
-@click.command()
+@click.command(short_help="The scores of a model on labelled examples.")
 @click.argument("run", type=Path)
 @click.argument("data", type=Path)
 @click.option("--json", "as_object", is_flag=True, help="One object: task, examples, scores.")
@@ -134,7 +135,7 @@ def evaluate(
     click.echo(_tables(found))
 
 
-@click.command()
+@click.command(short_help="What a model says of each example of a file.")
 @click.argument("run", type=Path)
 @click.argument("data", metavar="INPUT", type=Path)
 @click.option("--out", required=True, type=Path, help="The file to write: .jsonl, .tsv as GLUE, .json as SQuAD.")

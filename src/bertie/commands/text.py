@@ -1,15 +1,16 @@
 """From text to tokens: bertie vocab, tokenize, corpus."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from bertie import console
-from bertie.commands.options import print_json, read_texts
+from bertie.commands.options import CARD_JSON, TEXTS, print_json, read_texts
 
 
-@click.command()
-@click.argument("texts", nargs=-1, required=True, metavar="TEXT...")
+@click.command(short_help="Learn a WordPiece vocabulary from text.")
+@TEXTS
 @click.option("--size", required=True, type=int, help="Entries of the vocabulary; BERT has 30,522.")
 @click.option("--out", required=True, type=Path, help="The folder to write.")
 @click.option("--cased", is_flag=True, help="Keep upper case and accents apart.")
@@ -20,6 +21,7 @@ from bertie.commands.options import print_json, read_texts
 @click.option(
     "--document", type=click.Choice(["blank", "file"]), default="blank", help="What ends a document of plain text."
 )
+@CARD_JSON
 def vocab(
     texts: tuple[str, ...],
     size: int,
@@ -30,6 +32,7 @@ def vocab(
     compare: Path | None,
     column: str | None,
     document: str,
+    as_json: bool,
 ) -> None:
     """Learn a WordPiece vocabulary from TEXT: files, folders, globs, or - for standard input.
 
@@ -41,6 +44,9 @@ def vocab(
 
     config = VocabularyConfig(size, cased=cased, language=language, text=TextConfig(column, document))
     card = learn_vocabulary(config, texts, out, console.progress, workers, compare)
+    if as_json:
+        print_json(card.to_values())
+        return
     measured_on = "held-out documents" if card.is_held_out else "the text itself"
     columns = [str(out)] if compare is None else [str(out), str(compare)]
     click.echo(console.table([f"on {measured_on}", *columns], card.rows()))
@@ -48,7 +54,7 @@ def vocab(
         click.echo("\n" + "\n  ".join(filter(None, [example.text, example.pieces, example.compared])))
 
 
-@click.command()
+@click.command(short_help="Cut text into the pieces of a vocabulary.")
 @click.argument("folder", type=Path)
 @click.argument("text")
 @click.option("--cased/--uncased", default=None, help="What the vocabulary is; by default as its folder says.")
@@ -78,8 +84,8 @@ def tokenize(folder: Path, text: str, cased: bool | None, rules: str, as_json: b
             click.echo(" ".join(tokenizer.tokenize(line)))
 
 
-@click.command()
-@click.argument("texts", nargs=-1, required=True, metavar="TEXT...")
+@click.command(short_help="Make text ready for pre-training.")
+@TEXTS
 @click.option("--vocab", "vocabulary", required=True, type=Path, help="Folder of the vocabulary, or of a model.")
 @click.option("--out", required=True, type=Path, help="The folder to write.")
 @click.option("--workers", type=int, default=1, show_default=True, help="Processes; the bytes are the same for any.")
@@ -96,6 +102,7 @@ def tokenize(folder: Path, text: str, cased: bool | None, rules: str, as_json: b
     "--document", type=click.Choice(["blank", "file"]), default="blank", help="What ends a document of plain text."
 )
 @click.option("--validation", type=float, default=0.005, show_default=True, help="Share of the documents held back.")
+@CARD_JSON
 def corpus(
     texts: tuple[str, ...],
     vocabulary: Path,
@@ -106,6 +113,7 @@ def corpus(
     column: str | None,
     document: str,
     validation: float,
+    as_json: bool,
 ) -> None:
     """Make TEXT ready for pre-training: read, cleaned, cut into sentences and tokens, repeated documents dropped.
 
@@ -120,5 +128,8 @@ def corpus(
     config = CorpusConfig(language, near_duplicates, validation, TextConfig(column, document), workers)
     with console.progress("reading", "bytes") as report:
         card = build_corpus(config, texts, vocabulary, out, report)
+    if as_json:
+        print_json(asdict(card))
+        return
     click.echo(console.table(["corpus", str(out)], card.rows()))
     console.say(f"\n{out} is ready. Next: bertie pretrain {out} --out my-run --recipe tiny-cpu")

@@ -50,6 +50,7 @@ class Recipe:
     validation_sequences: int = 2000  # that each evaluation reads, always the same ones with the same masks
 
     def __post_init__(self) -> None:
+        preset(self.preset)  # a name there is none of is refused here, not when the corpus has been read
         parts = self.loop.batches_per_step
         if self.batch < 1 or self.batch % parts:
             raise ValueError(

@@ -1,6 +1,7 @@
 """How a model is fine-tuned: the recipe, the two that come with the package, and the settings that change them."""
 
 import dataclasses
+import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -97,7 +98,9 @@ def change(recipe: FinetuneRecipe, task: str, settings: Iterable[str]) -> tuple[
         is_plain = "." in key or key in _names(FinetuneRecipe) or group is None
         if is_plain and key.partition(".")[0] not in _names(FinetuneRecipe):
             known = sorted({*own, *_names(FinetuneRecipe), *(name for one in GROUPS.values() for name in _names(one))})
-            raise ValueError(f"--set {setting}: unknown key {key!r}; allowed: {', '.join(known)}.")
+            close = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}."
+            raise ValueError(f"--set {setting}: unknown key {key!r}; {hint}")
         recipe = override(recipe, [setting if is_plain else f"{group}.{key}{equals}{value}"])
     return recipe, changed
 
