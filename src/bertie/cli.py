@@ -121,7 +121,7 @@ def run(arguments: Sequence[str]) -> int:
 def _advice(problem: click.ClickException) -> str:
     context = problem.ctx if isinstance(problem, click.UsageError) else None
     help_ = f" See: {context.command_path} --help" if context else ""
-    return problem.format_message() + help_
+    return " ".join(problem.format_message().split()) + help_  # some have a line for each choice
 
 
 def _sentence(problem: ValueError | OSError) -> str:

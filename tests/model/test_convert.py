@@ -234,7 +234,12 @@ def test_what_cannot_be_converted_is_refused(tmp_path: Path) -> None:
         (GOOGLE, tmp_path / "new", "tf", r"has no config\.json"),
         (GOOGLE, tmp_path / "new", "onnx", "to hf or to tf, not to 'onnx'"),
         (tmp_path / "missing", tmp_path / "new", "hf", "missing is not there"),
-        (tmp_path / "file.zip", tmp_path / "new", "hf", "is a file: unpack it"),
+        (
+            tmp_path / "file.zip",
+            tmp_path / "new",
+            "hf",
+            r"file\.zip is a file \(unpack an archive first\): a model is a folder",
+        ),
         (tmp_path / "there", tmp_path / "new", "hf", "holds no TensorFlow checkpoint"),
     ):
         with pytest.raises(ValueError, match=says):

@@ -363,7 +363,9 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"hidden_size": 15}, "does not divide"),
+        ({"hidden_size": 15}, "hidden_size 15 does not divide"),
+        ({"intermediate_size": "24"}, "intermediate_size is '24'; allowed: a whole number"),
+        ({"pad_token_id": 99}, "pad_token_id is 99; it must be an entry of the 14 words"),
         ({"hidden_sise": 16}, "unknown key 'hidden_sise'"),
         ({"hidden_size": "wide"}, "a whole number"),
         ({"model_type": "gpt2"}, "model_type is 'gpt2'; allowed: bert"),
@@ -391,6 +393,35 @@ def test_a_config_that_cannot_be_read_is_one_sentence(tmp_path: Path, data: byte
     if data is not None:
         path.write_bytes(data)
     with pytest.raises(ValueError, match=r"config\.json"):
+        load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ([], "it is no model folder"),
+        (["vocab.txt"], "it is a vocabulary without a model"),
+        (
+            ["vocab.txt", "bert_config.json"],
+            "it is in Google's layout, which `bertie convert FOLDER NEW --to hf` turns",
+        ),
+        (["model/config.json"], "it is a run, whose model is .*other/model"),
+    ],
+)
+def test_a_folder_of_another_kind_is_refused_with_the_way_on(tmp_path: Path, files: list[str], says: str) -> None:
+    for name in files:
+        (tmp_path / "other" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "other" / name).write_text("")
+    (tmp_path / "other").mkdir(exist_ok=True)
+    with pytest.raises(ValueError, match=rf"other has no config\.json: {says}"):
+        load(tmp_path / "other")
+
+
+def test_what_is_no_number_is_refused(tmp_path: Path) -> None:
+    tensors = saved_tensors(tmp_path)
+    tensors["bert.encoder.layer.1.output.dense.bias"][3] = float("nan")
+    save_file(tensors, tmp_path / "model" / "model.safetensors")
+    with pytest.raises(ValueError, match=r"model\.safetensors: encoder\.layers\.1\.feed_forward.* \(NaN\)"):
         load(tmp_path / "model")
 
 

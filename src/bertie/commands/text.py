@@ -19,7 +19,11 @@ from bertie.commands.options import CARD_JSON, TEXTS, print_json, read_texts
 @click.option("--compare", type=Path, help="A second vocabulary to put beside the new one.")
 @click.option("--column", help="Where the text is in tables and JSON lines; guessed when not said.")
 @click.option(
-    "--document", type=click.Choice(["blank", "file"]), default="blank", help="What ends a document of plain text."
+    "--document",
+    type=click.Choice(["blank", "file"]),
+    default="blank",
+    show_default=True,
+    help="What ends a document of plain text.",
 )
 @CARD_JSON
 def vocab(
@@ -34,7 +38,9 @@ def vocab(
     document: str,
     as_json: bool,
 ) -> None:
-    """Learn a WordPiece vocabulary from TEXT: files, folders, globs, or - for standard input.
+    """Learn a WordPiece vocabulary from text.
+
+    TEXT: files, folders, globs, or - for standard input.
 
     \b
     Example: bertie vocab my-text --size 8000 --out my-vocabulary
@@ -67,7 +73,9 @@ def vocab(
 )
 @click.option("--json", "as_json", is_flag=True, help="One object a line, with ids and offsets.")
 def tokenize(folder: Path, text: str, cased: bool | None, rules: str, as_json: bool) -> None:
-    """Cut TEXT, or each line of standard input for -, into the pieces of the vocabulary in FOLDER.
+    """Cut text into the pieces of a vocabulary.
+
+    FOLDER: of the vocabulary or a model. TEXT: a text, or - for one from each line of standard input.
 
     \b
     Example: bertie tokenize my-bert 'Any sentence.'
@@ -99,7 +107,11 @@ def tokenize(folder: Path, text: str, cased: bool | None, rules: str, as_json: b
 @click.option("--near-duplicates", is_flag=True, help="Drop documents that are nearly like an earlier one, too.")
 @click.option("--column", help="Where the text is in tables and JSON lines; guessed when not said.")
 @click.option(
-    "--document", type=click.Choice(["blank", "file"]), default="blank", help="What ends a document of plain text."
+    "--document",
+    type=click.Choice(["blank", "file"]),
+    default="blank",
+    show_default=True,
+    help="What ends a document of plain text.",
 )
 @click.option("--validation", type=float, default=0.005, show_default=True, help="Share of the documents held back.")
 @CARD_JSON

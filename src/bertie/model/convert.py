@@ -8,14 +8,25 @@ from pathlib import Path
 import torch
 
 from bertie.model.config import FeedForward, ModelConfig
-from bertie.model.folder import CONFIG, SEAL, as_dtype, fill, load, num_classes, parse_config, read_labels, save
+from bertie.model.folder import (
+    CONFIG,
+    GOOGLE_CONFIGS,
+    SEAL,
+    as_dtype,
+    fill,
+    load,
+    num_classes,
+    parse_config,
+    read_labels,
+    save,
+)
 from bertie.model.heads import Model
 from bertie.model.names import from_tf, heads_from_tf, to_tf
 from bertie.model.tf_checkpoint import find_checkpoint, list_tensors, read_tensor, write_checkpoint
 from bertie.model.weights import read_json
 from bertie.sealed import replacing_folder
 
-GOOGLE_CONFIGS, CHECKPOINT = ("bert_config.json", "albert_config.json"), "bert_model.ckpt"
+CHECKPOINT = "bert_model.ckpt"
 VOCABULARY = "vocab.txt"
 VOCABULARIES = {VOCABULARY, "spiece.model"}
 # Google's files say "gelu" for either form: BERT was released with that by erf, ALBERT's code has that by tanh. A model
@@ -42,7 +53,9 @@ def convert(source: Path, target: Path, to: str, tokenizer_files: TokenizerFiles
     if target.exists():
         raise ValueError(f"{target} exists: give the name of a new folder.")
     if not source.is_dir():
-        raise ValueError(f"{source} is {'a file: unpack it' if source.exists() else 'not there'}: a model is a folder.")
+        raise ValueError(
+            f"{source} is {'a file (unpack an archive first)' if source.exists() else 'not there'}: a model is a folder."
+        )
     is_google = not (source / CONFIG).exists()
     if is_google and to == "tf":
         raise ValueError(f"{source} has no {CONFIG}, so it is not in Hugging Face's layout, which is what becomes tf.")

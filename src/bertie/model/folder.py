@@ -18,6 +18,7 @@ from bertie.model.weights import SAFETENSORS, find_weights, read_json, read_weig
 from bertie.sealed import replacing_folder, seal, unseal
 
 CONFIG, SEAL = "config.json", "bertie.json"
+GOOGLE_CONFIGS = ("bert_config.json", "albert_config.json")
 PROBLEM_TYPES = ("regression", "single_label_classification", "multi_label_classification")
 FRACTIONS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 
@@ -75,8 +76,7 @@ def load(
     if not path.is_dir():
         raise ValueError(f"{path} is {'a file' if path.exists() else 'not there'}: a model is a folder.")
     sealed = unseal(path, SEAL) if (path / SEAL).exists() else None
-    if sealed is None:
-        logger.warning("%s has no %s: its files are not verified (`bertie convert` makes a sealed copy).", path, SEAL)
+    _require_config(path)
     values = read_json(path / CONFIG)
     config = _read_shape(path, values, sealed)
     weights = find_weights(path, allow_pickle)
@@ -88,6 +88,8 @@ def load(
         raise ValueError(f"{weights}: {error}") from error
     model = Model(config, found if heads is None else heads, attention)
     fill(model, state, generator, weights)
+    if sealed is None:
+        logger.warning("%s has no %s: its files are not verified (`bertie convert` makes a sealed copy).", path, SEAL)
     return model.eval()
 
 
@@ -137,6 +139,8 @@ def fill(model: Model, state: Mapping[str, Tensor], generator: torch.Generator |
     for name, tensor in state.items():
         if tensor.dtype not in FRACTIONS:
             raise ValueError(f"{where}: {name} has type {tensor.dtype}; a quantised model is not read.")
+        if tensor.isnan().any():
+            raise ValueError(f"{where}: {name} holds what is no number (NaN): the training that made it went astray.")
     shapes = {name: tensor.shape for name, tensor in state.items()}
     wanted = {name: tensor.shape for name, tensor in model.state_dict().items()}
     new = sorted({_head_of(name) for name, shape in wanted.items() if shapes.get(name) != shape})
@@ -156,6 +160,19 @@ def _head_of(name: str) -> str:
     """The head that a weight of ours belongs to, `heads.class.scores.bias` to "class"; else "encoder"."""
     part, head, *_ = name.split(".")
     return head if part == "heads" else part
+
+
+def _require_config(path: Path) -> None:
+    """Refuse a folder of another kind with the way on."""
+    if (path / CONFIG).exists():
+        return
+    ways = {
+        **dict.fromkeys(GOOGLE_CONFIGS, "it is in Google's layout, which `bertie convert FOLDER NEW --to hf` turns"),
+        f"model/{CONFIG}": f"it is a run, whose model is {path / 'model'}",
+        "vocab.txt": "it is a vocabulary without a model",
+    }
+    way = next((way for name, way in ways.items() if (path / name).exists()), "it is no model folder")
+    raise ValueError(f"{path} has no {CONFIG}: {way}.")
 
 
 def _read_shape(path: Path, values: Mapping[str, object], sealed: Mapping[str, object] | None) -> ModelConfig:

@@ -1,5 +1,6 @@
 """ModelConfig <-> Hugging Face's config.json."""
 
+import re
 from collections.abc import Mapping
 
 from bertie.config import from_values, to_values
@@ -137,6 +138,14 @@ def config_from_hf(values: Mapping[str, object]) -> ModelConfig:
     if family == "bertie":
         return from_values(ModelConfig, {key: value for key, value in values.items() if key not in _HARMLESS}, where)
     _check_keys(values, family)
+    try:
+        return _config(values, family)
+    except ValueError as error:
+        raise ValueError(_in_their_names(str(error), family)) from error
+
+
+def _config(values: Mapping[str, object], family: Family) -> ModelConfig:
+    where = "config.json"
     fields: dict[str, object] = {"family": family, **_GIVEN[family], **_DEFAULTS[family]}
     fields |= {field: values[key] for field, key in _KEYS[family].items() if values.get(key) is not None}
     if family == "bert" and "embedding_size" in values:  # a BERT of Google's code with narrower tables
@@ -148,6 +157,12 @@ def config_from_hf(values: Mapping[str, object]) -> ModelConfig:
     config = from_values(ModelConfig, fields | {"max_positions": rows}, where)
     # RoBERTa's table has rows that no text reaches: those up to the pad id.
     return from_values(ModelConfig, fields | {"max_positions": rows - config.position_offset}, where)
+
+
+def _in_their_names(sentence: str, family: Family) -> str:
+    """The sentence with the file's key in the place of our field, where it begins with that: `pad_id is 7`."""
+    keys = _KEYS[family] | {"max_positions": "max_position_embeddings"}
+    return re.sub(r"\b\w+(?= is\b| \d)", lambda found: keys.get(found[0], found[0]), sentence, count=1)
 
 
 def config_to_hf(config: ModelConfig, heads: Mapping[str, int]) -> dict[str, object]:
