@@ -121,7 +121,8 @@ def run(arguments: Sequence[str]) -> int:
 def _advice(problem: click.ClickException) -> str:
     context = problem.ctx if isinstance(problem, click.UsageError) else None
     help_ = f" See: {context.command_path} --help" if context else ""
-    return " ".join(problem.format_message().split()) + help_  # some have a line for each choice
+    said = " ".join(problem.format_message().split())  # some have a line for each choice
+    return said + ("" if said.endswith((".", "?", ")")) else ".") + help_
 
 
 def _sentence(problem: ValueError | OSError) -> str:
