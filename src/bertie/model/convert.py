@@ -53,9 +53,8 @@ def convert(source: Path, target: Path, to: str, tokenizer_files: TokenizerFiles
     if target.exists():
         raise ValueError(f"{target} exists: give the name of a new folder.")
     if not source.is_dir():
-        raise ValueError(
-            f"{source} is {'a file (unpack an archive first)' if source.exists() else 'not there'}: a model is a folder."
-        )
+        found = "a file (unpack an archive first)" if source.exists() else "not there"
+        raise ValueError(f"{source} is {found}: a model is a folder.")
     is_google = not (source / CONFIG).exists()
     if is_google and to == "tf":
         raise ValueError(f"{source} has no {CONFIG}, so it is not in Hugging Face's layout, which is what becomes tf.")
