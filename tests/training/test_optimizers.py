@@ -238,3 +238,35 @@ def test_each_rule_learns(model, rule):
 def test_wrong_settings_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         OptimizerConfig(**settings)
+
+
+@pytest.mark.parametrize("rule", ["adamw", "adam_weight_decay", "lamb"])
+def test_rates_fall_from_layer_to_layer(rule):
+    names = {"encoder.embeddings.words": 0, "encoder.layers.0.w": 1, "encoder.layers.1.w": 2, "heads.class": 3}
+    model = nn.Module()
+    for name in names:
+        owner = model
+        *modules, last = name.split(".")
+        for module in modules:
+            if module not in dict(owner.named_children()):
+                owner.add_module(module, nn.Module())
+            owner = owner.get_submodule(module)
+        owner.add_module(last, nn.Linear(2, 2))
+    optimizers = make_optimizers(model, OptimizerConfig(lr=1.0, rule=rule, layer_decay=0.5))
+    rates = {id(one): group["lr"] for group in optimizers[0].param_groups for one in group["params"]}
+    found = {name: rates[id(parameter)] for name, parameter in model.named_parameters()}
+    assert found == {
+        f"{name}.{kind}": 0.5 ** (3 - depth) for name, depth in names.items() for kind in ("weight", "bias")
+    }
+    assert optimizers[0].param_groups[0]["lr"] == 1.0
+    assert len(optimizers[0].param_groups) == 8
+    decays = {group["weight_decay"] for group in optimizers[0].param_groups if group["params"][0].ndim == 1}
+    assert decays == {0.0}
+    assert len(make_optimizers(model, OptimizerConfig(lr=1.0, rule=rule))[0].param_groups) == 2
+
+
+def test_layer_decay_that_is_refused():
+    with pytest.raises(ValueError, match="layer_decay is 0; it must be above 0"):
+        OptimizerConfig(lr=1.0, layer_decay=0)
+    with pytest.raises(ValueError, match="with muon all matrices learn at matrix_lr"):
+        OptimizerConfig(lr=1.0, layer_decay=0.9, rule="muon")

@@ -10,7 +10,41 @@ Norm = Literal["after", "before"]
 FeedForward = Literal["gelu", "gelu_tanh", "geglu"]
 Attention = Literal["full", "causal", "local"]
 ClassifierPooling = Literal["cls", "mean"]
+FeatureLayers = Literal[
+    "embeddings",
+    "second_to_last",
+    "last",
+    "sum_last_four",
+    "sum_all",
+    "concat_last_four",
+    "mix_last_four",
+    "mix_all",
+]
 MOST, MOST_LAYERS = 2**31 - 1, 1000  # of any size in a config: more is a damaged file, and would fill the memory
+
+
+@dataclass(frozen=True)
+class Features:
+    """What heads read in place of the last layer: the chosen layers, summed, side by side or mixed by weights that are
+    learned (as ELMo's), and then, where it has a width, what two layers of BiLSTM make of them."""
+
+    layers: FeatureLayers = "last"
+    lstm_width: int = 0  # of each direction; 0: no LSTM
+
+    def __post_init__(self) -> None:
+        if self.layers not in get_args(FeatureLayers):
+            raise ValueError(f"layers is {self.layers!r}; allowed: {', '.join(get_args(FeatureLayers))}.")
+        if not 0 <= self.lstm_width <= MOST:
+            raise ValueError(f"lstm_width is {self.lstm_width}; it must be from 0 (no LSTM) to {MOST:,}.")
+
+    def numbers(self, num_layers: int) -> range:
+        """Which layers those are, 0 being the embeddings; ValueError if the model has not so many."""
+        if self.layers.endswith("last_four") and num_layers < 4:
+            raise ValueError(f"features {self.layers!r} need 4 layers; the model has {num_layers}.")
+        first = {"embeddings": 0, "second_to_last": num_layers - 1, "last": num_layers}.get(self.layers)
+        if first is not None:
+            return range(first, first + 1)
+        return range(num_layers - 3 if self.layers.endswith("last_four") else 1, num_layers + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +83,14 @@ class ModelConfig:
     norm_bias: bool = True
     head_bias: bool = True  # of the dense layer inside heads
     decoder_bias: bool = True  # of the masked-word head, one for each vocabulary entry
+    features: Features | None = None  # None: heads read the last layer, as the family's do
 
     def __post_init__(self) -> None:
         _check_choices(self)
         _check_numbers(self)
         _check_family(self)
+        if self.features is not None:
+            self.features.numbers(self.num_layers)
 
     @property
     def table_width(self) -> int:
@@ -63,6 +100,26 @@ class ModelConfig:
     @property
     def head_width(self) -> int:
         return self.width // self.num_heads
+
+    @property
+    def features_width(self) -> int:
+        """Width of what the heads read."""
+        if self.features is None:
+            return self.width
+        if self.features.lstm_width:
+            return 2 * self.features.lstm_width
+        return self.mixed_width
+
+    @property
+    def mixed_width(self) -> int:
+        """Width of the features before an LSTM."""
+        side_by_side = self.features is not None and self.features.layers == "concat_last_four"
+        return 4 * self.width if side_by_side else self.width
+
+    @property
+    def has_own_layout(self) -> bool:
+        """Whether no layout of Hugging Face's can say what the model is."""
+        return self.family == "bertie" or self.features is not None
 
     @property
     def position_offset(self) -> int:

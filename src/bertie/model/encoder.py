@@ -133,6 +133,16 @@ class Encoder(nn.Module):
         last_ND: Tensor = self.norm(hidden_ND)
         return last_ND
 
+    def layer_outputs(self, batch: Batch, numbers: range) -> Tensor:
+        """What these layers give (one after another, N D), 0 being the embeddings; none beyond them is run."""
+        hidden_ND: Tensor = self.embeddings(batch)
+        outputs = [hidden_ND] if 0 in numbers else []
+        for number, (layer, context) in enumerate(self._steps(batch, self.attend)[: numbers[-1]], 1):
+            hidden_ND = layer(hidden_ND, context)
+            if number in numbers:
+                outputs.append(self.norm(hidden_ND) if number == self.config.num_layers else hidden_ND)
+        return torch.stack(outputs)
+
     def trace(self, batch: Batch) -> Trace:
         """The output of every layer and the attention probabilities, along the plain path."""
         probabilities_LSHTT: list[list[Tensor]] = []

@@ -11,6 +11,7 @@ from torch.nn import functional
 from bertie.kernels.plain import sequence_of_tokens
 from bertie.model.config import ModelConfig
 from bertie.model.encoder import Batch, Encoder
+from bertie.model.features import Mixed, draw_feature_values
 
 # Heads whose number of outputs is given by what they are; the others ("class", "tag") are told their classes.
 NUM_OUTPUTS = {"masked": 0, "pooler": 0, "pair": 2, "span": 2, "choice": 1}
@@ -33,14 +34,27 @@ class Model(nn.Module):
             modules = {name: _build(config, shape) for name, shape in self.shapes.items()}
             if any(shape.reads == "pooler" for shape in self.shapes.values()) and "pooler" not in modules:
                 modules = {"pooler": Pooler(config), **modules}
+            if config.features is not None and modules:
+                modules = {"features": Mixed(config, config.features), **modules}
         self.heads = nn.ModuleDict(modules)
 
-    def forward(self, batch: Batch) -> dict[str, Tensor]:
-        """The hidden states ("hidden", N D) and each head's logits under its name: "masked" (M V) where the batch names
-        positions, "pair" and "class" (S C), "choice" (S), "tag" (N C), "span" (N 2), "pooler" (S D). With fused kernels
-        and labels in the batch, "masked_loss" (a sum) and "masked_correct" (a count) stand in place of "masked": the
-        logits are written over."""
-        hidden_ND = self.encoder(batch)
+    def read(self, batch: Batch) -> Tensor:
+        """What the heads read of the encoder: its last layer (N D), or those that config.features names (L N D)."""
+        features = self.config.features
+        if features is None:
+            hidden_ND: Tensor = self.encoder(batch)
+            return hidden_ND
+        return self.encoder.layer_outputs(batch, features.numbers(self.config.num_layers))
+
+    def forward(self, batch: Batch, read: Tensor | None = None) -> dict[str, Tensor]:
+        """The hidden states, or the features in their place ("hidden", N D), and each head's logits under its name:
+        "masked" (M V) where the batch names positions, "pair" and "class" (S C), "choice" (S), "tag" (N C), "span"
+        (N 2), "pooler" (S D). With fused kernels and labels in the batch, "masked_loss" (a sum) and "masked_correct" (a
+        count) stand in place of "masked": the logits are written over. `read`: what `read` gives for the batch, where
+        that is known already."""
+        hidden_ND = self.read(batch) if read is None else read
+        if "features" in self.heads:
+            hidden_ND = self.heads["features"](hidden_ND, batch.starts_S)
         outputs = {"hidden": hidden_ND}
         if "pooler" in self.heads:
             outputs["pooler"] = self.heads["pooler"](pool(hidden_ND, batch.starts_S, "cls"))
@@ -85,11 +99,15 @@ def head_shape(config: ModelConfig, name: str, num_classes: int) -> HeadShape:
         raise ValueError(f"head {name!r} is given {num_classes} classes; allowed: {allowed}.")
     num_outputs = NUM_OUTPUTS.get(name, num_classes)
     dropout = config.dropout if config.classifier_dropout is None else config.classifier_dropout
+    if config.features is not None and name in ("masked", "pooler", "pair"):
+        raise ValueError(f"head {name!r} reads the last layer: a model with features has none; leave one of them out.")
     if name in ("masked", "pooler"):
         return HeadShape(name, 0, "tokens" if name == "masked" else "cls", "none", 0.0)
     if name == "pair":
         return HeadShape(name, 2, "pooler", "none", dropout if config.family == "albert" else 0.0)
     is_token_wise = name in ("tag", "span")
+    if config.features is not None:
+        return HeadShape(name, num_outputs, "tokens" if is_token_wise else "mean", "none", dropout)
     if config.family == "modernbert":
         reads = "tokens" if is_token_wise else config.classifier_pooling
         return HeadShape(name, num_outputs, reads, "normed", dropout)
@@ -147,7 +165,7 @@ class Scores(nn.Module):
             self.dense = nn.Linear(config.width, config.width, bias=config.head_bias)
         if self.kind == "normed":
             self.norm = nn.LayerNorm(config.width, eps=config.norm_eps, bias=config.norm_bias)
-        self.scores = nn.Linear(config.width, shape.num_outputs)
+        self.scores = nn.Linear(config.features_width, shape.num_outputs)
 
     def forward(self, read_D: Tensor) -> Tensor:
         if self.kind == "tanh":
@@ -162,19 +180,25 @@ def initialise(model: Model, generator: torch.Generator) -> Model:
     """The same model with its initial values, on the generator's device: weights from a normal distribution cut at two
     standard deviations, biases 0, norms 1."""
     model.to_empty(device=generator.device)
-    config = model.config
-    for module_name, module in model.named_modules():
+    draw_values(model, "", model.config, generator)
+    return model
+
+
+def draw_values(part: nn.Module, place: str, config: ModelConfig, generator: torch.Generator) -> None:
+    """Give a part of a model, which stands in it under the name `place`, new initial values."""
+    for module_name, module in part.named_modules(prefix=place):
         std = config.initial_std
         if config.scaled_initial and module_name.startswith("encoder.layers.") and module_name.endswith(".output"):
             std /= (2 * config.num_layers) ** 0.5
         for name, parameter in module.named_parameters(recurse=False):
-            if name == "bias":
+            if isinstance(module, Mixed | nn.LSTM):
+                draw_feature_values(module, name, parameter, generator)
+            elif name == "bias":
                 nn.init.zeros_(parameter)
             elif isinstance(module, nn.LayerNorm):
                 nn.init.ones_(parameter)
             else:
                 nn.init.trunc_normal_(parameter, std=std, a=-2 * std, b=2 * std, generator=generator)
-    return model
 
 
 def pool(hidden_ND: Tensor, starts_S: Tensor, mode: str) -> Tensor:

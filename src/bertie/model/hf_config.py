@@ -168,8 +168,9 @@ def _in_their_names(sentence: str, family: Family) -> str:
 def config_to_hf(config: ModelConfig, heads: Mapping[str, int]) -> dict[str, object]:
     """What config.json says of a model with these heads: `model_type`, `architectures`, the shape. The labels' names
     (`id2label`, `label2id`, `problem_type`) and the special tokens' ids are the folder's to add."""
-    values: dict[str, object] = {"model_type": config.family, "architectures": _architectures(config, heads)}
-    if config.family == "bertie":
+    model_type = "bertie" if config.has_own_layout else config.family
+    values: dict[str, object] = {"model_type": model_type, "architectures": _architectures(config, heads)}
+    if config.has_own_layout:
         return values | to_values(config)
     values |= {key: getattr(config, field) for field, key in _KEYS[config.family].items()}
     values["max_position_embeddings"] = config.max_positions + config.position_offset
@@ -274,5 +275,5 @@ def _architectures(config: ModelConfig, heads: Mapping[str, int]) -> list[str]:
     names = [_CLASSES[head] for head in heads if head in _CLASSES]
     if "pair" in heads and "masked" in heads and config.family in ("bert", "albert"):
         names = ["PreTraining", *(name for name in names if name not in (_CLASSES["masked"], _CLASSES["pair"]))]
-    prefix = _CLASS_PREFIX[config.family]
+    prefix = _CLASS_PREFIX["bertie" if config.has_own_layout else config.family]
     return [f"{prefix}For{name}" for name in names] or [f"{prefix}Model"]

@@ -155,21 +155,29 @@ _TF_NOT_WEIGHTS = re.compile(r"(^|/)(global_step|adam_m|adam_v|lamb_m|lamb_v)$")
 
 def to_hf(config: ModelConfig, heads: Mapping[str, int], state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The state of `Model(config, heads)` under the names that transformers saves; ValueError where two heads of this
-    family would share a name. Family "bertie" keeps our names."""
-    if config.family == "bertie":
+    family would share a name. A layout of our own keeps our names."""
+    if config.has_own_layout:
         return dict(state)
+    return _to_theirs(hf_names(config, heads), state)
+
+
+def hf_names(config: ModelConfig, heads: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    """What transformers calls each weight of `Model(config, heads)`: one name, or several for rows one after the other;
+    our own where it has no layout for the model."""
+    if config.has_own_layout:
+        return {name: (name,) for name in _shapes(config, heads)}
     layout = _LAYOUTS[config.family]
-    renamed = _to_theirs(_names(config, heads, layout), state)
-    if all(head == "pooler" for head in heads):
-        return renamed
-    inner = {theirs for ours, names in _names(config, heads, layout).items() if _is_inner(ours) for theirs in names}
-    return {layout.prefix + name if name in inner else name: tensor for name, tensor in renamed.items()}
+    prefix = "" if all(head == "pooler" for head in heads) else layout.prefix
+    return {
+        ours: tuple(prefix + name if _is_inner(ours) else name for name in theirs)
+        for ours, theirs in _names(config, heads, layout).items()
+    }
 
 
 def from_hf(config: ModelConfig, heads: Mapping[str, int], state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The state of `Model(config, heads)` from tensors under Hugging Face's names, the base model's prefix there or
     not, old names included; ValueError names what is missing, unknown, misshaped, or tied and yet different."""
-    if config.family == "bertie":
+    if config.has_own_layout:
         shapes = _shapes(config, heads)
         return _from_theirs({name: (name,) for name in shapes}, state, shapes)
     layout = _LAYOUTS[config.family]
@@ -196,7 +204,7 @@ def heads_from_hf(
 ) -> dict[str, int]:
     """Which heads a checkpoint's tensors are, told by their names and, where a name has several uses ("classifier"),
     by the architectures its config.json states. `shapes`: the shape of each tensor by its name."""
-    if config.family == "bertie":
+    if config.has_own_layout:
         return _without_implied_pooler(config, _own_heads(shapes))
     layout = _LAYOUTS[config.family]
     plain = {_plain_name(name, layout): shape for name, shape in shapes.items()}
@@ -269,6 +277,8 @@ def _tf_suffix(ours: str, theirs: str, parameter: str) -> str:
 
 
 def _tf_layout(config: ModelConfig) -> Layout:
+    if config.features is not None:
+        raise ValueError("Google's code has no head that reads features: there is no TF layout for it.")
     if config.family == "albert":
         return Layout(TF_ALBERT, is_tf=True)
     try:

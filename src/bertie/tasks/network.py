@@ -1,7 +1,7 @@
 """Rows -> batches -> losses and outputs: where a task meets the model."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertie.model.encoder import Batch
+from bertie.model.heads import Model
 from bertie.model.losses import Loss, choice_loss, class_loss, labels_loss, number_loss, span_loss, tag_loss
 from bertie.tasks.task import NONE, Output, Row, Task
 from bertie.training.loop import Part
@@ -25,33 +26,41 @@ class Labelled:
     targets: Tensor | None
     starts_B: Tensor
     num_targets: int
+    read: Tensor | None = None  # what the heads read of the encoder, where that is known
 
     def to(self, device: torch.device) -> "Labelled":
         """The same on another device."""
         targets = None if self.targets is None else self.targets.to(device)
-        return Labelled(self.batch.to(device), targets, self.starts_B.to(device), self.num_targets)
+        read = None if self.read is None else self.read.to(device)
+        return Labelled(self.batch.to(device), targets, self.starts_B.to(device), self.num_targets, read)
 
 
 def pack_rows(rows: Sequence[Row], head: str, problem_type: str | None) -> Labelled:
     """The rows as one batch, on the CPU; with targets if all of them have some."""
+    batch = _flat(rows)
+    starts_B = torch.tensor([0, *(len(row.ids) for row in rows)]).cumsum(0)
+    states = [row.read for row in rows if row.read is not None]
+    read = torch.from_numpy(np.concatenate(states, -2)) if len(states) == len(rows) else None
+    known = [row.targets for row in rows if row.targets is not None]
+    if len(known) < len(rows):
+        return Labelled(batch, None, starts_B, 0, read)
+    targets = SHAPES[_form(head, problem_type)](known)
+    is_learned = targets.isfinite() if targets.is_floating_point() else targets != NONE
+    per_target = 2 if head == "span" else 1  # a span is one target of two numbers
+    return Labelled(batch, targets, starts_B, int(is_learned.sum()) // per_target, read)
+
+
+def _flat(rows: Sequence[Row]) -> Batch:
     ids = [sequence for row in rows for sequence in row.ids]
     lengths_S = np.array([len(sequence) for sequence in ids])
     starts_S = np.concatenate(([0], lengths_S.cumsum()))
-    batch = Batch(
+    return Batch(
         ids_N=torch.from_numpy(np.concatenate(ids)),
         segments_N=torch.from_numpy(np.concatenate([sequence for row in rows for sequence in row.segments])),
         positions_N=torch.from_numpy(np.arange(starts_S[-1]) - starts_S[:-1].repeat(lengths_S)),
         starts_S=torch.from_numpy(starts_S.astype(np.int32)),
         max_length=int(lengths_S.max()),
     )
-    starts_B = torch.tensor([0, *(len(row.ids) for row in rows)]).cumsum(0)
-    known = [row.targets for row in rows if row.targets is not None]
-    if len(known) < len(rows):
-        return Labelled(batch, None, starts_B, 0)
-    targets = SHAPES[_form(head, problem_type)](known)
-    is_learned = targets.isfinite() if targets.is_floating_point() else targets != NONE
-    per_target = 2 if head == "span" else 1  # a span is one target of two numbers
-    return Labelled(batch, targets, starts_B, int(is_learned.sum()) // per_target)
 
 
 def _form(head: str, problem_type: str | None) -> str:
@@ -74,7 +83,7 @@ def task_loss(task: Task, weights_C: Tensor | None = None) -> Callable[[nn.Modul
     form = _form(task.head, task.problem_type)
 
     def loss(model: nn.Module, labelled: Labelled) -> dict[str, Part]:
-        logits = model(labelled.batch)[task.head]
+        logits = model(labelled.batch, labelled.read)[task.head]
         if weights_C is not None:
             return {task.head: Part(_weighted(logits, labelled, weights_C))}
         return {task.head: Part(LOSSES[form](logits, labelled)[0])}
@@ -149,13 +158,35 @@ def judge(model: nn.Module, task: Task, rows: Sequence[Row], device: torch.devic
         chosen = [rows[number] for number in numbers]
         labelled = pack_rows(chosen, task.head, task.problem_type).to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            logits = model(labelled.batch)[task.head]
+            logits = model(labelled.batch, labelled.read)[task.head]
         loss = (0.0, 0)
         if labelled.targets is not None:
             total, count = LOSSES[form](logits, labelled)
             loss = float(total), int(count)
         judged.add(numbers, _split(chosen, logits, task.head), loss)
     return judged
+
+
+def features_size(model: Model, rows: Sequence[Row]) -> int:
+    """How many bytes it takes to keep what the heads read of the encoder for all rows."""
+    features, config = model.config.features, model.config
+    num_layers = 1 if features is None else len(features.numbers(config.num_layers))
+    return sum(row.num_tokens for row in rows) * num_layers * config.width * 4
+
+
+@torch.inference_mode()
+def with_features(model: Model, rows: Sequence[Row], device: torch.device, precision: str) -> list[Row]:
+    """The rows with what the heads read of the encoder, which is put into its state for judging."""
+    model.eval()
+    found: dict[int, Row] = {}
+    for numbers in by_length(rows):
+        chosen = [rows[number] for number in numbers]
+        batch = _flat(chosen).to(device)
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
+            read = model.read(batch).float().cpu().numpy()
+        parts = np.split(read, np.cumsum([row.num_tokens for row in chosen])[:-1], -2)
+        found |= {number: replace(rows[number], read=part) for number, part in zip(numbers, parts, strict=True)}
+    return [found[number] for number in range(len(rows))]
 
 
 def _split(rows: Sequence[Row], logits: Tensor, head: str) -> list[Output]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from bertie.config import override
+from bertie.model.config import FeatureLayers
+from bertie.model.lora import MATRICES
 from bertie.tasks.files import Columns
 from bertie.tasks.named import AnyTask, named
 from bertie.training.loop import Budget, LoopConfig
@@ -19,12 +21,60 @@ ENOUGH_EXAMPLES, FEWEST_EPOCHS, MOST_EPOCHS = 60_000, 3, 20
 
 
 @dataclass(frozen=True)
+class ModeConfig:
+    """How much of the model learns, and what its head reads. Features are of a frozen encoder, as in the paper's
+    feature-based approach; of what is frozen nothing is dropped out and nothing runs backwards."""
+
+    train_layers: int | None = None  # the top ones, with the heads; 0: the heads alone; none: everything
+    features: FeatureLayers | None = None  # none: the last layer, as the family's heads read it
+    head: Literal["linear", "bilstm"] = "linear"  # bilstm: two layers of it, over the features
+    lstm_width: int = 768  # of each direction, as the paper's
+    features_memory: float = 4.0  # GiB: features that fit in are computed once, others anew for each batch
+    reinitialise: int = 0  # top layers that begin anew, and with them the pooler
+    lora_rank: int = 0  # 0: no LoRA
+    lora_alpha: float = 16.0
+    lora_matrices: tuple[str, ...] = ("query", "value")
+
+    def __post_init__(self) -> None:
+        for name in ("train_layers", "reinitialise", "lora_rank", "features_memory"):
+            if (getattr(self, name) or 0) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0.")
+        if not self.lora_alpha > 0 or self.lstm_width < 1:
+            name = "lstm_width" if self.lstm_width < 1 else "lora_alpha"
+            raise ValueError(f"{name} is {getattr(self, name)}; it must be more than 0.")
+        unknown = [name for name in self.lora_matrices if name not in MATRICES]
+        if unknown or not self.lora_matrices:
+            raise ValueError(f"lora_matrices are {list(self.lora_matrices)}; allowed: {', '.join(MATRICES)}.")
+        ways = {
+            "features": self.reads_features,
+            "train_layers": self.train_layers is not None,
+            "lora_rank": self.lora_rank > 0,
+        }
+        chosen = [name for name, is_chosen in ways.items() if is_chosen]
+        if len(chosen) > 1:
+            raise ValueError(f"{' and '.join(chosen)} each say what learns: give one of them.")
+        most = 0 if self.is_frozen or self.lora_rank else self.train_layers
+        if most is not None and self.reinitialise > most:
+            raise ValueError(f"reinitialise is {self.reinitialise}, but only {most} layers learn: lower it.")
+
+    @property
+    def reads_features(self) -> bool:
+        return self.features is not None or self.head == "bilstm"
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether only heads learn."""
+        return self.reads_features or self.train_layers == 0
+
+
+@dataclass(frozen=True)
 class FinetuneRecipe:
     """Everything but the task's own settings. The defaults are the stable recipe: Adam with its bias corrected, a tenth
     of the steps warming up, more passes over small sets (Mosbach et al. 2020; Zhang et al. 2020)."""
 
     optimizer: OptimizerConfig = field(default_factory=lambda: OptimizerConfig(lr=2e-5))
     schedule: ScheduleConfig = field(default_factory=lambda: ScheduleConfig(curve="linear", warmup=0.1))
+    mode: ModeConfig = field(default_factory=ModeConfig)
     epochs: float | None = None  # none: as many as it takes to read 60,000 examples, at least 3, at most 20
     batch: int = 16  # rows a step; passed through the model in `parts`
     parts: int = 1
@@ -85,9 +135,11 @@ def make_recipe(name: str, task: str) -> FinetuneRecipe:
 
 def change(recipe: FinetuneRecipe, task: str, settings: Iterable[str]) -> tuple[FinetuneRecipe, AnyTask]:
     """The recipe, and the task with its own settings, with each `key=value` put where it belongs: `lr` is the
-    optimizer's, `warmup` the schedule's, `max_length` the task's."""
+    optimizer's, `warmup` the schedule's, `max_length` the task's. Where the rate is not said, it is one for what
+    learns: new heads and LoRA's thin matrices take longer steps than a model that is to stay near where it was."""
     changed = named(task).task()
     own = {field.name for field in dataclasses.fields(changed)}
+    settled: list[str] = []
     for setting in settings:
         key, equals, value = setting.partition("=")
         key = key.strip()
@@ -101,17 +153,21 @@ def change(recipe: FinetuneRecipe, task: str, settings: Iterable[str]) -> tuple[
             close = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}."
             raise ValueError(f"--set {setting}: unknown key {key!r}; {hint}")
-        recipe = override(recipe, [setting if is_plain else f"{group}.{key}{equals}{value}"])
+        settled.append(setting if is_plain else f"{group}.{key}{equals}{value}")
+    recipe = override(recipe, settled)  # at once: one mode is allowed without another only
+    rate = FROZEN_LR if recipe.mode.is_frozen else LORA_LR if recipe.mode.lora_rank else None
+    is_said = any(setting.partition("=")[0].strip() == "optimizer.lr" for setting in settled)
+    if rate is not None and not is_said:
+        recipe = replace(recipe, optimizer=replace(recipe.optimizer, lr=rate))
     return recipe, changed
 
 
-GROUPS: Mapping[str, type[OptimizerConfig] | type[ScheduleConfig]] = {
-    "optimizer": OptimizerConfig,
-    "schedule": ScheduleConfig,
-}
+FROZEN_LR, LORA_LR = 1e-3, 3e-4
+Group = type[OptimizerConfig] | type[ScheduleConfig] | type[ModeConfig]
+GROUPS: Mapping[str, Group] = {"optimizer": OptimizerConfig, "schedule": ScheduleConfig, "mode": ModeConfig}
 
 
-def _names(settings: type[FinetuneRecipe] | type[OptimizerConfig] | type[ScheduleConfig]) -> set[str]:
+def _names(settings: type[FinetuneRecipe] | Group) -> set[str]:
     return {field.name for field in dataclasses.fields(settings)}
 
 

@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -13,7 +13,6 @@ import torch
 
 from bertie.config import to_toml
 from bertie.model.device import pick_device
-from bertie.model.folder import fill, load, read_labels
 from bertie.model.heads import Model
 from bertie.sealed import sha256
 from bertie.tasks.best import SCORED, Best, is_collapsed
@@ -21,8 +20,9 @@ from bertie.tasks.classify import Classify
 from bertie.tasks.files import Columns
 from bertie.tasks.held_out import hold_out
 from bertie.tasks.judgements import FILE, write_judgements
+from bertie.tasks.modes import make_model
 from bertie.tasks.named import AnyTask, find_parts, named
-from bertie.tasks.network import Labelled, balanced_weights, judge, pack_rows, task_loss
+from bertie.tasks.network import Labelled, balanced_weights, features_size, judge, pack_rows, task_loss, with_features
 from bertie.tasks.recipe import FinetuneRecipe, Written, loop_config, num_epochs
 from bertie.tasks.tag import Tag
 from bertie.tasks.task import Example, Row
@@ -102,13 +102,29 @@ class Parts:
         self.order, self.task, self.tokenizer, self.model, self.ranks = order, task, tokenizer, model, ranks
         self.dev = examples.dev
         rows = task.encode(examples.train, tokenizer)
-        self.train = [row for row in rows if row.targets is not None]
-        self.dev_rows = task.encode(examples.dev, tokenizer)
+        train = [row for row in rows if row.targets is not None]
+        self.train, self.dev_rows = self._read_once(train, task.encode(examples.dev, tokenizer))
         if not self.train:
             raise ValueError(f"{order.data} has no example that can be learned from.")
         is_balanced = isinstance(task, Classify) and task.weights == "balanced" and not task.several
         self.loss = task_loss(task, balanced_weights(rows, task.num_classes) if is_balanced else None)
         self._order: dict[int, list[int]] = {}
+
+    def _read_once(self, *parts: list[Row]) -> list[list[Row]]:
+        """The rows, with what a frozen encoder makes of them where there is memory for it."""
+        mode, precision = self.order.recipe.mode, self.order.recipe.precision
+        if not mode.is_frozen:
+            return list(parts)
+        size = features_size(self.model, [row for part in parts for row in part]) / 2**30
+        if size > mode.features_memory:
+            logger.info(
+                "What the frozen encoder makes of the rows would take %.1f GiB, more than features_memory=%.1f: it is "
+                "computed anew for each batch.",
+                *(size, mode.features_memory),
+            )
+            return list(parts)
+        logger.info("What the frozen encoder makes of the rows is computed once and kept: %.2f GiB.", size)
+        return [with_features(self.model, part, self.ranks.device, precision) for part in parts]
 
     def draw(self, number: int) -> Drawn[Labelled]:
         """The batch of this number: the rows in an order of their own each epoch, one epoch after the other."""
@@ -152,35 +168,11 @@ def _prepare(order: Order) -> Parts:
     task = order.task.learn([*examples.train, *examples.dev])
     tokenizer = Tokenizer.load(order.model)
     ranks = alone(order.recipe.device)
-    model = _make_model(order, task).to(ranks.device)
+    model = make_model(order.model, task, order.recipe).to(ranks.device)
     parts = Parts(order, task, tokenizer, examples, model, ranks)
     begin(order.out, recipe_toml(order), order.resumes, order.allows_changes, ranks)
     _write_first_card(parts, train_file, dev_file)
     return parts
-
-
-def _make_model(order: Order, task: AnyTask) -> Model:
-    """The folder's encoder with the task's head: the folder's own if it has one for the same labels, else a new one."""
-    found = load(order.model)
-    if task.max_length > found.config.max_positions:
-        raise ValueError(
-            f"max_length is {task.max_length}, but {order.model} has {found.config.max_positions} positions: make it "
-            "smaller with --set max_length=N."
-        )
-    own = found.shapes.get(task.head)
-    if own and task.labels and read_labels(order.model, found).names != task.labels:
-        logger.warning("%s has a head for other labels: it is left out.", order.model)
-        own = None
-    left_out = "" if own else f"heads.{task.head}."
-    state = {
-        name: tensor for name, tensor in found.state_dict().items() if not left_out or not name.startswith(left_out)
-    }
-    config, dropout = found.config, order.recipe.dropout
-    if dropout is not None:
-        config = replace(config, dropout=dropout, attention_dropout=dropout)
-    model = Model(config, {task.head: task.num_classes}, order.recipe.attention)
-    fill(model, state, torch.Generator().manual_seed(order.recipe.seed), order.model)
-    return model
 
 
 def _hooks(parts: Parts, loop: LoopConfig, best: Best, asked: Asked, report: Callable[[Event], None]) -> Hooks:
@@ -227,7 +219,8 @@ def _write_first_card(parts: Parts, train: Path, dev: Path | None) -> None:
         "data": {"train": sha256(train), "dev": None if dev is None else sha256(dev)},
         "examples": {"rows": len(parts.train), "dev": len(parts.dev)},
         "epochs": num_epochs(order.recipe, len(parts.train)),
-        "parameters": sum(parameter.numel() for parameter in parts.model.parameters()),
+        "parameters": sum(one.numel() for one in parts.model.parameters()),
+        "learning": sum(one.numel() for one in parts.model.parameters() if one.requires_grad),
         **made_with(parts.ranks.device),
     }
     known = read_card(order.out).get("data", card["data"])

@@ -57,6 +57,7 @@ class Row:
     targets: Floats | None = None
     places: Ints | None = None
     is_best: NDArray[np.bool_] | None = None  # of several windows, whether this one shows most around the token
+    read: Logits | None = None  # what a frozen encoder makes of its tokens, where that was computed once
 
     @property
     def num_tokens(self) -> int:

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bertie.model.adapter import adapter_files
 from bertie.model.device import pick_device
 from bertie.model.folder import Labels, load, save
 from bertie.model.heads import Model
+from bertie.model.lora import merged_state
 from bertie.tasks.files import Columns
 from bertie.tasks.metrics import bootstrap
 from bertie.tasks.named import AnyTask, find_test, named
@@ -83,8 +85,8 @@ def save_trained(folder: Path, trained: Trained) -> None:
     """Write the model folder, with what it learned in it."""
     task, model = trained.task, trained.model
     copy = Model(model.config, {task.head: task.num_classes})
-    copy.load_state_dict({name: one.detach().cpu() for name, one in model.state_dict().items()}, assign=True)
-    files = {**trained.tokenizer.files(), NAME: write_task(trained.name, task)}
+    copy.load_state_dict({name: one.cpu() for name, one in merged_state(model).items()}, assign=True)
+    files = {**trained.tokenizer.files(), NAME: write_task(trained.name, task), **adapter_files(model)}
     save(folder, copy, files, Labels(task.labels, task.problem_type))
 
 

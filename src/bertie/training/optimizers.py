@@ -28,6 +28,7 @@ class OptimizerConfig:
     beta2: float = 0.999
     epsilon: float = 1e-6
     weight_decay: float = 0.01
+    layer_decay: float = 1.0  # the rate of a layer as a share of that of the layer above, the heads' being `lr`
     matrices: str = r"\blayers\."  # which two-dimensional weights are Muon's: those whose name has this pattern
     matrix_lr: float = 0.02
     matrix_momentum: float = 0.95
@@ -36,6 +37,10 @@ class OptimizerConfig:
         for name, rate in (("lr", self.lr), ("matrix_lr", self.matrix_lr), ("epsilon", self.epsilon)):
             if not rate > 0:
                 raise ValueError(f"{name} is {rate}; it must be above 0.")
+        if not 0 < self.layer_decay <= 1:
+            raise ValueError(f"layer_decay is {self.layer_decay}; it must be above 0 and at most 1.")
+        if self.layer_decay < 1 and self.rule == "muon":
+            raise ValueError("layer_decay is for the other rules: with muon all matrices learn at matrix_lr.")
         for name, share in (("beta1", self.beta1), ("beta2", self.beta2), ("matrix_momentum", self.matrix_momentum)):
             if not 0 <= share < 1:
                 raise ValueError(f"{name} is {share}; it must be at least 0 and below 1.")
@@ -79,19 +84,38 @@ def clip_gradients(optimizers: Iterable[Optimizer], limit: float) -> Tensor:
 
 
 def parameter_groups(named: NamedParameters, config: OptimizerConfig) -> list[dict[str, object]]:
-    """The parameters that decay, then those that do not.
+    """The parameters that decay and those that do not, with layer_decay for each layer apart, the heads first.
 
     Google leaves out `LayerNorm|layer_norm|bias`, by name. Those are its vectors, everything else (embeddings, pooler,
     kernels of heads too) its matrices: the number of dimensions says the same whatever a model calls its norms.
     """
-    decayed = [parameter for _, parameter in named if parameter.ndim >= 2]
-    others = [parameter for _, parameter in named if parameter.ndim < 2]
-    rates = {"lr": config.lr, "peak_lr": config.lr}
-    groups: list[dict[str, object]] = [
-        {"params": decayed, "weight_decay": config.weight_decay, "is_adapted": config.rule == "lamb", **rates},
-        {"params": others, "weight_decay": 0.0, "is_adapted": False, **rates},
-    ]
+    depths = _depths([name for name, _ in named]) if config.layer_decay < 1 else [0] * len(named)
+    top = max(depths, default=0)
+    groups: list[dict[str, object]] = []
+    for depth in sorted(set(depths), reverse=True):
+        here = [parameter for (_, parameter), its in zip(named, depths, strict=True) if its == depth]
+        rate = config.lr * config.layer_decay ** (top - depth)
+        rates = {"lr": rate, "peak_lr": rate}
+        is_adapted = config.rule == "lamb"
+        decayed = [parameter for parameter in here if parameter.ndim >= 2]
+        others = [parameter for parameter in here if parameter.ndim < 2]
+        groups.append({"params": decayed, "weight_decay": config.weight_decay, "is_adapted": is_adapted, **rates})
+        groups.append({"params": others, "weight_decay": 0.0, "is_adapted": False, **rates})
     return [group for group in groups if group["params"]]
+
+
+def _depths(names: Sequence[str]) -> list[int]:
+    """How deep each parameter is in its model: embeddings 0, layers from 1, all else above the last layer."""
+    numbers = [_layer(name) for name in names]
+    above = 1 + max((number for number in numbers if number is not None), default=0)
+    return [above if number is None else number for number in numbers]
+
+
+def _layer(name: str) -> int | None:
+    layer = re.search(r"\blayers\.(\d+)\.", name)
+    if layer:
+        return int(layer[1]) + 1
+    return 0 if "embeddings." in name else None
 
 
 class AdamWeightDecay(Optimizer):
