@@ -141,6 +141,16 @@ def test_a_record_that_never_ends_is_refused(tmp_path, monkeypatch):
         read(tmp_path / "a.csv")
 
 
+def test_a_named_file_in_another_encoding_is_refused(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes("中文文本在这里。".encode("gb18030") * 40)
+    with pytest.raises(ValueError, match=r"a\.txt is not UTF-8, as \d\d% of its bytes cannot be: convert it"):
+        read(path)
+    assert tally_of(tmp_path).not_utf8[str(path)] > 300, "found in a folder, it is no reason to refuse the others"
+    path.write_bytes("a café here and there ".encode("latin-1") * 40)
+    assert tally_of(path).not_utf8 == {str(path): 40}
+
+
 def test_bytes_that_are_not_utf8_are_dropped_and_counted_by_file(tmp_path):
     (tmp_path / "a.txt").write_bytes("Caf\xe9 and 中文".encode("latin-1", "ignore") + " 中".encode()[:-1])
     (tmp_path / "b.txt").write_text("fine")

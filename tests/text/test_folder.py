@@ -87,6 +87,20 @@ def test_a_bad_config_is_refused(folder):
         read_object(folder)
 
 
+def test_a_case_that_is_neither_true_nor_false_is_refused(folder):
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": "yes"}')
+    with pytest.raises(
+        ValueError, match=r"tokenizer_config\.json: do_lower_case is 'yes'; allowed: true, false or null"
+    ):
+        read_source(folder)
+
+
+def test_a_folder_with_sentencepiece_alone_is_refused_with_the_way_out(tmp_path):
+    (tmp_path / "spiece.model").write_bytes(b"\n\x0e")
+    with pytest.raises(ValueError, match=r"neither vocab\.txt nor tokenizer\.json: have transformers save"):
+        read_source(tmp_path)
+
+
 def test_a_folder_in_place_of_a_vocabulary_is_refused(tmp_path):
     (tmp_path / "vocab.txt").mkdir()
     with pytest.raises(ValueError, match=r"vocab\.txt cannot be read: Is a directory"):

@@ -195,6 +195,13 @@ def test_a_wrong_setting_is_refused(options, sentence):
     assert to_values(VocabularyConfig(100))["size"] == 100
 
 
+def test_bytes_that_were_dropped_are_said(tmp_path, caplog):
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_bytes("a café and words ".encode("latin-1") * (30 if name == "a" else 20))
+    learn_vocabulary(VocabularyConfig(150), [tmp_path], tmp_path / "new")
+    assert f"{tmp_path / 'a.txt'}: 30 bytes that are not UTF-8 were dropped, and some in 1 other files" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("content", "arguments", "sentence"),
     [

@@ -22,6 +22,7 @@ DOCUMENT_ENDS = ("blank", "file")
 UP_TO_BLANK_LINE = re.compile(rb".*\n[ \t\r]*\n", re.DOTALL)  # greedy: up to the last one
 BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")
 WORD_CHARACTER = re.compile(r"\w")
+MOST_NOT_UTF8 = 0.1  # of the bytes of a file that was named; more is another encoding, and what is left no text
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Block:
     """Some megabytes of whole documents, not read yet.
 
     form: a key of FORMS. data: bytes in that form, or texts. column: which one holds the text, by name or number.
-    done: the bytes of all sources up to here, compressed ones as they are stored.
+    done: the bytes of all sources up to here, compressed ones as they are stored. is_asked_for: as of its source.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Block:
     data: bytes | tuple[str, ...]
     column: str | int
     done: int
+    is_asked_for: bool = False
 
     @property
     def size(self) -> int:
@@ -84,14 +86,14 @@ def blocks(sources: Sequence[Source], config: TextConfig) -> Iterator[Block]:
     for source in sources:
         with opened(source) as stream:
             for form, data, column in _parts(stream, source, config):
-                yield Block(source.name, form, data, column, done + stream.position())
+                yield Block(source.name, form, data, column, done + stream.position(), source.is_asked_for)
         done += source.size
 
 
 def documents(block: Block) -> tuple[list[str], Tally]:
     """The block's documents, cleaned, those without a word left out, and the tally of that."""
     tally = Tally()
-    data = block.data if isinstance(block.data, tuple) else _decoded(block.data, block.name, tally)
+    data = block.data if isinstance(block.data, tuple) else (_decoded(block, block.data, tally),)
     kept: list[str] = []
     for text in FORMS[block.form].texts(data, block.column, tally):
         text = clean(text, tally.counts)
@@ -143,13 +145,19 @@ def _pieces(file: io.BufferedReader, form: str, name: str) -> Iterator[bytes]:
         yield rest
 
 
-def _decoded(data: bytes, name: str, tally: Tally) -> tuple[str]:
+def _decoded(block: Block, data: bytes, tally: Tally) -> str:
     try:
-        return (data.decode("utf-8"),)
+        return data.decode("utf-8")
     except UnicodeDecodeError:
         text = data.decode("utf-8", errors="ignore")  # as Google's tokenizer does
-        tally.not_utf8[name] += len(data) - len(text.encode("utf-8"))
-        return (text,)
+    num_dropped = len(data) - len(text.encode("utf-8"))
+    if block.is_asked_for and num_dropped > MOST_NOT_UTF8 * len(data):
+        raise ValueError(
+            f"{block.name} is not UTF-8, as {num_dropped / len(data):.0%} of its bytes cannot be: convert it, "
+            "as iconv -f ENCODING -t UTF-8 does."
+        )
+    tally.not_utf8[block.name] += num_dropped
+    return text
 
 
 def _cut_anywhere(data: bytes) -> int:

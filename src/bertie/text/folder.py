@@ -87,8 +87,9 @@ def _read_pipeline(path: Path, vocabulary: Path | None) -> Source:
 
 
 def _bert_source(path: Path, entries: list[str], pipeline: Pipeline | None, said: dict[str, object]) -> Source:
-    config = read_object(path.with_name("tokenizer_config.json"))
-    said = said | _said(config)
+    place = path.with_name("tokenizer_config.json")
+    config = read_object(place)
+    said = said | _said(config, place)
     return Source(
         str(path),
         entries,
@@ -151,7 +152,9 @@ def _require_there(path: Path) -> None:
     if not path.exists():
         raise ValueError(f"{path} does not exist: give a vocab.txt, a tokenizer.json, or a folder that holds one.")
     if path.is_dir() and not any((path / name).is_file() for name in ("vocab.txt", "tokenizer.json")):
-        raise ValueError(f"{path} holds neither vocab.txt nor tokenizer.json: give a folder that has one of them.")
+        is_sentencepiece = any(path.glob("*.model"))
+        way = "have transformers save its tokenizer.json" if is_sentencepiece else "give a folder that has one of them"
+        raise ValueError(f"{path} holds neither vocab.txt nor tokenizer.json: {way}.")
 
 
 def _open_pipeline(path: Path) -> Pipeline:
@@ -186,14 +189,17 @@ def _lowers(pipeline: Pipeline) -> bool:
     return pipeline.normalizer is not None and "A" not in pipeline.normalizer.normalize_str("A")
 
 
-def _said(config: Mapping[str, object]) -> dict[str, object]:
+def _said(config: Mapping[str, object], path: Path) -> dict[str, object]:
     """What tokenizer_config.json says of case, accents and Chinese characters, by the names that tokenizer.json has."""
     names = {
         "do_lower_case": "lowercase",
         "strip_accents": "strip_accents",
         "tokenize_chinese_chars": "handle_chinese_chars",
     }
-    return {name: config[key] for key, name in names.items() if isinstance(config.get(key), bool)}
+    for key in names:
+        if not isinstance(config.get(key), bool | None):
+            raise ValueError(f"{path}: {key} is {config[key]!r}; allowed: true, false or null.")
+    return {name: config[key] for key, name in names.items() if config.get(key) is not None}
 
 
 def _require_agreement(vocabulary: Sequence[str], entries: Sequence[str], path: Path) -> None:

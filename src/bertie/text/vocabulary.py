@@ -139,6 +139,7 @@ def learn_vocabulary(
     with progress("counting words", "bytes") as report:
         counts = count_sources(find(inputs), config.text, config.cased, workers, report)
     _require_words(counts)
+    _warn_of_dropped(counts.tally)
     with progress("choosing pieces", "pieces") as report:
         vocabulary = learn(counts.words, config, report)
     tokenizer = Tokenizer.build(vocabulary, config.cased)
@@ -211,6 +212,16 @@ def _require_new(out: Path) -> None:
     parent = next(parent for parent in out.absolute().parents if parent.exists())
     if not (parent.is_dir() and os.access(parent, os.W_OK)):
         raise ValueError(f"{out} cannot be made, as {parent} is not a folder that can be written to.")
+
+
+def _warn_of_dropped(tally: Tally) -> None:
+    if tally.not_utf8:
+        name, number = tally.not_utf8.most_common(1)[0]
+        others = len(tally.not_utf8) - 1
+        logger.warning(
+            "%s: %s bytes that are not UTF-8 were dropped%s; convert a file in another encoding first.",
+            *(name, f"{number:,}", f", and some in {others:,} other files" if others else ""),
+        )
 
 
 def _require_words(counts: WordCounts) -> None:

@@ -74,7 +74,9 @@ class Tokenizer:
         tokenizer = cls(source, cased=source.lowercase is False if cased is None else cased, rules=rules)
         if source.lowercase is None and cased is None:
             logger.warning(
-                "%s does not say whether it is cased, so it is taken as uncased: cased=True or False says it.", path
+                "%s does not say whether it is cased, so it is taken as uncased: say it by cased=True or False (bertie "
+                "tokenize: --cased or --uncased), or by do_lower_case in tokenizer_config.json.",
+                path,
             )
         others = [token.content for token in source.added if token.content not in source.roles.values()]
         if others and rules == "google":
