@@ -27,7 +27,19 @@ ARROWS: dict[str, set[str]] = {
 FREE_OF_TORCH = {"text", "corpus", "tasks"}  # an exported model is served where torch is not installed
 WITH_TORCH = {
     f"bertie.tasks.{name}"
-    for name in ("network", "recipe", "run", "sweep", "best", "modes", "trained", "embed", "estimators", "glue")
+    for name in (
+        "network",
+        "recipe",
+        "run",
+        "sweep",
+        "best",
+        "modes",
+        "trained",
+        "embed",
+        "estimators",
+        "glue",
+        "features",
+    )
 }
 
 
