@@ -24,7 +24,6 @@ from bertie.kernels.norms import add_and_norm, norm_backward
 from bertie.kernels.packed_attention import attend, attend_backward
 from bertie.kernels.plain import Pattern
 from bertie.kernels.sequences import Sequences
-from bertie.kernels.sums import column_sums
 
 WIDTH, HEADS, INNER, WORDS, MASKED = 768, 12, 3072, 30_528, 9_830
 NO_DROP = Drop()
@@ -127,11 +126,6 @@ def product(name: str) -> Callable[[int], Pair]:
     return make
 
 
-def sums(num_tokens: int) -> Pair:
-    x = numbers(num_tokens, INNER)
-    return lambda: column_sums(x), lambda: x.sum(0, dtype=torch.float32)
-
-
 def entropy(num_tokens: int) -> Pair:
     logits, labels = numbers(MASKED, WORDS), torch.randint(WORDS, (MASKED,), device="cuda")
 
@@ -186,7 +180,6 @@ PAIRS: dict[str, Callable[[int], Pair]] = {
     "dense and gelu": product("dense_gelu"),
     "gelu's and dense's gradient": product("gelu_input_gradient"),
     "weight and bias gradient": product("weight_and_bias_gradient"),
-    "column sums": sums,
     "cross-entropy": entropy,
     "embeddings": tables(False),
     "embeddings backward": tables(True),

@@ -107,7 +107,7 @@ def recipe_of(row: Row, arguments: argparse.Namespace) -> Recipe:
     settings = [
         f"preset={row.preset}", f"batch={arguments.tokens}", "batches_per_step=1", "objective=masked+pair",
         "pairs.kind=next_sentence", f"max_length={row.length}", "masking.rate=0.15", f"dropout={row.dropout}",
-        "lr=1e-4", f"device={arguments.device}",
+        "lr=1e-4", "kernels=auto", f"device={arguments.device}",
     ]  # fmt: skip
     return change(read_recipe("modern-base"), [*settings, *arguments.set])
 

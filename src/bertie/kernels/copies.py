@@ -9,20 +9,19 @@ VOCABULARY_STEP = 64  # rows; products of other sizes are several times slower
 
 
 class Copies:
-    """Copies that are made anew when a weight has changed: once a step, in one pass."""
+    """Room for the copies, made once; what is in it is copied anew each time it is asked for, in one pass: whether a
+    weight has changed cannot be seen from outside, as fused optimizers leave no trace in every torch."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
         self.copies: list[Tensor] = []
         self.places: list[int] = []
-        self.versions: list[int] = []
 
     @torch.no_grad()
     def of(self, parameters: Sequence[Tensor], num_padded: int) -> list[Tensor]:
         """The copies of these, always the same ones in the same order; the last num_padded with rows of zeros up to a
         multiple of VOCABULARY_STEP."""
         places = [parameter.data_ptr() for parameter in parameters]
-        versions = [parameter._version for parameter in parameters]
         if places != self.places:
             first_padded = len(parameters) - num_padded
             self.copies = [
@@ -31,10 +30,9 @@ class Copies:
                 )
                 for index, one in enumerate(parameters)
             ]
-        if places != self.places or versions != self.versions:
-            targets = [copy[: len(one)] for copy, one in zip(self.copies, parameters, strict=True)]
-            torch._foreach_copy_(targets, list(parameters))
-            self.places, self.versions = places, versions
+            self.places = places
+        targets = [copy[: len(one)] for copy, one in zip(self.copies, parameters, strict=True)]
+        torch._foreach_copy_(targets, list(parameters))
         return self.copies
 
 

@@ -1,5 +1,5 @@
 """What stands before and after the layers, forward and backward written out: the embeddings, and the loss of the masked
-words without logits that leave it. Gained: not measured yet."""
+words without logits that leave it. What is gained stands in cross_entropy.py and embeddings.py."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,7 +14,6 @@ from bertie.kernels.dropout import Drop
 from bertie.kernels.embeddings import embed, embed_backward
 from bertie.kernels.norms import Normed, add_and_norm, norm_backward
 from bertie.kernels.products import Products
-from bertie.kernels.sums import column_sums
 
 NO_DROP = Drop()
 
@@ -132,7 +131,7 @@ class _MaskedWords(torch.autograd.Function):
         num_words: int = ctx.num_words  # type: ignore[attr-defined]
         products, normed, logits_grad_MV = config.products, kept.normed, kept.logits_grad_MV
         words_VE = products.weight_gradient(logits_grad_MV, normed.out_ND * scale)
-        bias_V = column_sums(logits_grad_MV[:, :num_words]) * scale
+        bias_V = logits_grad_MV[:, :num_words].sum(0, dtype=torch.float32) * scale
         normed_grad_ME = products.input_gradient(logits_grad_MV, weights.words_VE, None) * scale
         dense_grad_ME, _, norm_3E = norm_backward(normed_grad_ME, None, normed, weights.norm_E, NO_DROP)
         before_grad_ME = torch.ops.aten.gelu_backward(dense_grad_ME, kept.before_ME, approximate=config.approximate)

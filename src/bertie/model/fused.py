@@ -34,7 +34,7 @@ HEAD_WIDTHS = (16, 32, 64, 128)
 
 
 class Fused:
-    """The fused path of one model; it holds the weights in the type of the products, made anew after each step."""
+    """The fused path of one model; it holds the weights in the type of the products, made anew for each batch."""
 
     def __init__(self, config: ModelConfig, products: Products = CUBLASLT, dtype: torch.dtype = torch.bfloat16) -> None:
         _refuse(config)

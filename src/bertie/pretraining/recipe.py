@@ -39,7 +39,7 @@ class Recipe:
     init: str | None = None  # a model folder to go on from, in place of a new model of the preset's shape
     dropout: float | None = None  # of all kinds, in place of the preset's
     attention: Literal["plain", "sdpa", "varlen"] = "sdpa"
-    kernels: Literal["auto", "plain", "fused"] = "auto"  # auto: fused where model and device have them, see the card
+    kernels: Literal["auto", "plain", "fused"] = "plain"  # auto: fused where model, device and precision have them
     recompute: bool = False  # layers run again in the backward pass, so that less is kept in memory; a third slower
     compile: bool = False  # by torch.compile; takes a minute or more to begin with
     sharding: Literal["ddp", "fsdp"] = "ddp"  # between ranks: a copy on each, or the weights divided
