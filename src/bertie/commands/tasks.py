@@ -12,6 +12,7 @@ from bertie.commands.options import DEVICE, EXIT_OF_SIGNAL, THREADS, print_json,
 from bertie.commands.pretraining import show_corpus_scores
 
 if TYPE_CHECKING:
+    from bertie.tasks.sweep import Swept
     from bertie.tasks.trained import Evaluation
     from bertie.training.runlog import Event
 
@@ -34,6 +35,15 @@ PRECISION = click.option(
 @LABEL
 @click.option("--recipe", default="stable", show_default=True, help="stable, or faithful: the paper's.")
 @click.option("--seeds", type=click.IntRange(1), default=1, help="Runs with a seed each; the best one's model is kept.")
+@click.option(
+    *("--grid", "grid"),
+    multiple=True,
+    is_flag=False,
+    flag_value="paper",
+    metavar="KEY=VALUE,VALUE",
+    help="Runs with each value, of several keys with each combination; alone: the paper's batch, lr and epochs.",
+)
+@click.option("--retry", type=click.IntRange(0), default=0, help="Repeat a run that collapses up to so often.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe or the task.")
 @click.option("--resume", is_flag=True, help="Go on with the run in OUT; repeat the command it was begun with.")
 @click.option("--allow-changes", is_flag=True, help="With --resume: go on though the recipe is another.")
@@ -48,6 +58,8 @@ def finetune(
     label: str | None,
     recipe: str,
     seeds: int,
+    grid: tuple[str, ...],
+    retry: int,
     settings: tuple[str, ...],
     resume: bool,
     allow_changes: bool,
@@ -62,18 +74,38 @@ def finetune(
     from bertie.tasks.files import Columns
     from bertie.tasks.recipe import change, make_recipe
     from bertie.tasks.run import Order, finetune
-    from bertie.tasks.sweep import finetune_seeds
+    from bertie.tasks.sweep import Sweep, Swept, name_of, settings_of, sweep
 
+    combinations = settings_of(grid)
+    variants = {name_of(one): change(make_recipe(recipe, task), task, [*settings, *one]) for one in combinations}
     changed, kind = change(make_recipe(recipe, task), task, settings)
     columns = Columns(text, pair, label)
     order = Order(task, kind, changed, model, data, out, dev, columns, resume, allow_changes)
     with console.run_progress("fine-tuning") as show:
-        watch = told(show)
-        ending = finetune(order, watch) if seeds == 1 else finetune_seeds(order, seeds, watch)
-    if ending.outcome == "stopped":
+        if seeds == 1 and not grid and not retry:
+            done = Swept(finetune(order, told(show)))
+        else:
+            done = sweep(Sweep(order, variants, seeds, retry), told(show))
+    if done.ending.outcome == "stopped":
         console.say(f"Stopped and saved. To go on, repeat the command with --resume; {out} has all that it needs.")
-        raise click.exceptions.Exit(EXIT_OF_SIGNAL[ending.signal])
-    console.say(f"{out / 'model'} holds the best model: {_listed(ending.scores)}")
+        raise click.exceptions.Exit(EXIT_OF_SIGNAL[done.ending.signal])
+    if done.summaries:
+        click.echo(_summary_table(done))
+    console.say(f"{out / 'model'} holds the best model: {_listed(done.ending.scores)}")
+
+
+def _summary_table(done: "Swept") -> str:
+    """A row for each setting, the best mean first."""
+    rows = [
+        [
+            one.setting or "all seeds",
+            *(f"{number:.4f}" for number in (one.mean, one.deviation, one.best, one.worst)),
+            str(len(one.each)),
+            str(one.collapsed),
+        ]
+        for one in done.summaries
+    ]
+    return console.table([done.main, "mean", "deviation", "best", "worst", "runs", "collapsed"], rows)
 
 
 def told(show: Callable[[float, str], None]) -> Callable[["Event", float], None]:

@@ -15,7 +15,7 @@ from bertie.config import to_toml
 from bertie.model.device import pick_device
 from bertie.model.heads import Model
 from bertie.sealed import sha256
-from bertie.tasks.best import SCORED, Best, is_collapsed
+from bertie.tasks.best import SCORED, Best, floor
 from bertie.tasks.classify import Classify
 from bertie.tasks.files import Columns
 from bertie.tasks.held_out import hold_out
@@ -73,7 +73,8 @@ def finetune(order: Order, watch: Watch) -> Ending:
         state = State(make_optimizers(parts.model, recipe.optimizer))
         was_saved = load_state(order.out / STATES, parts.model, state, parts.ranks)
         loop = loop_config(recipe, len(parts.train))
-        best = Best.of_log(order.out / LOG, state.step, parts.task.main_score)
+        lowest = floor(parts.task, parts.dev)
+        best = Best.of_log(order.out / LOG, state.step, parts.task.main_score, lowest)
         if fraction_done(loop.budget, state) >= 1 or best.is_over:
             logger.info("%s is finished, with step %s: there is nothing to go on with.", order.out, f"{state.step:,}")
             _finish(parts, best, state)
@@ -185,14 +186,13 @@ def _hooks(parts: Parts, loop: LoopConfig, best: Best, asked: Asked, report: Cal
         judged = judge(parts.model, task, parts.dev_rows, parts.ranks.device, recipe.precision)
         predictions = task.decode(judged.outputs, parts.dev, parts.tokenizer)
         scores = task.score(predictions, parts.dev)
-        came_to_nothing = is_collapsed(predictions, parts.dev)
-        if best.add(scores, came_to_nothing):
+        if best.add(scores):
             save_trained(order.out / MODEL, parts.trained(scores))
             write_judgements(order.out / FILE, predictions, parts.dev)
         figures = {f"{SCORED}{name}": score for name, score in scores.items()}
         if judged.loss is not None:
             figures[f"{SCORED}loss"] = judged.loss
-        return {**figures, "collapsed": 1.0} if came_to_nothing else figures
+        return {**figures, "collapsed": 1.0} if best.is_at_floor(scores) else figures
 
     return Hooks(
         evaluate=evaluate,
@@ -216,7 +216,7 @@ def _write_first_card(parts: Parts, train: Path, dev: Path | None) -> None:
     card = {
         "kind": "finetune",
         "task": order.name,
-        "data": {"train": sha256(train), "dev": None if dev is None else sha256(dev)},
+        "data": hashes(train, dev),
         "examples": {"rows": len(parts.train), "dev": len(parts.dev)},
         "epochs": num_epochs(order.recipe, len(parts.train)),
         "parameters": sum(one.numel() for one in parts.model.parameters()),
@@ -229,13 +229,18 @@ def _write_first_card(parts: Parts, train: Path, dev: Path | None) -> None:
     write_card(order.out, read_card(order.out) | card)
 
 
+def hashes(train: Path, dev: Path | None) -> dict[str, str | None]:
+    """By which a card knows the files a run learned from."""
+    return {"train": sha256(train), "dev": None if dev is None else sha256(dev)}
+
+
 def _finish(parts: Parts, best: Best, state: State) -> None:
     """Write what the run came to on its card; say so if it came to nothing."""
     if best.is_collapsed:
         logger.warning(
-            "%s collapsed: its best model gives every held-out example the same class, whatever it says. Try another "
-            "seed, a lower lr or more epochs.",
-            parts.order.out,
+            "%s collapsed: its best model has %s %.4f, no better than one answer for all held-out examples. Try "
+            "another seed (--retry), a lower lr or more epochs.",
+            *(parts.order.out, parts.task.main_score, best.scores[parts.task.main_score]),
         )
     figures = {"steps": state.step, "tokens": state.tokens, "seconds": state.seconds}
     figures["peak_memory"] = peak_memory(parts.ranks.device)
