@@ -13,6 +13,7 @@ from bertie.kernels.sequences import num_processors
 
 PROGRAMS = 6  # of the backward pass on each processor, each with its own partial sums: the best of 4 to 32
 STAGES = 3  # rows loaded ahead
+WARPS = 4  # of a program
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def add_and_norm(
         x_ND, residual, weight_D, bias_D, out_ND, mean_N, scale_N,
         num_tokens, eps, drop.seed,
         WIDTH=width, BLOCK=triton.next_power_of_2(width), ROWS=rows,
-        HAS_RESIDUAL=residual_ND is not None, DROPPED=drop.rate, IS_AFTER=drop.is_after, num_warps=4,
+        HAS_RESIDUAL=residual_ND is not None, DROPPED=drop.rate, IS_AFTER=drop.is_after, num_warps=WARPS,
     )  # fmt: skip
     return Normed(out_ND, x_ND, mean_N, scale_N)
 
@@ -63,7 +64,7 @@ def norm_backward(
         weight_D, sum_grad_ND, x_grad_ND, partial_B3D,
         num_tokens, drop.seed,
         WIDTH=width, BLOCK=triton.next_power_of_2(width), ROWS=rows, STAGES=STAGES,
-        HAS_ADDED=added_ND is not None, DROPPED=drop.rate, IS_AFTER=drop.is_after, num_warps=4,
+        HAS_ADDED=added_ND is not None, DROPPED=drop.rate, IS_AFTER=drop.is_after, num_warps=WARPS,
     )  # fmt: skip
     return sum_grad_ND, x_grad_ND, partial_B3D.sum(0)
 
