@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from bertie.tasks.features import Combination
 
 
-@click.command()
+@click.command(short_help="What the layers make of each token, to a file.")
 @click.argument("folder", metavar="MODEL", type=Path)
 @click.argument("data", metavar="INPUT", type=Path)
 @click.option("--layers", default="-1,-2,-3,-4", show_default=True, help="Counted from the last one, -1.")
