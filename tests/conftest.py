@@ -1,4 +1,5 @@
-"""What the documentation's examples find in their folder, made once: a tiny model `my-bert` and some text `my-text`."""
+"""What the documentation's examples find in their folder, made once: a tiny model `my-bert`, `my-text`,
+`my-chinese-text`."""
 
 import os
 import shutil
@@ -20,6 +21,8 @@ def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "my-text").mkdir()
     for topic in TOPICS:
         (folder / "my-text" / f"{topic}.txt").write_text(topics[topic], encoding="utf-8")
+    (folder / "my-chinese-text").mkdir()
+    shutil.copy(Path(__file__).parent / "text" / "sentences.zh.txt", folder / "my-chinese-text" / "passages.txt")
     make_model(folder / "my-bert")
     return folder
 
