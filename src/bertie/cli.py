@@ -11,7 +11,7 @@ from types import FrameType
 import click
 
 from bertie import __version__, console
-from bertie.commands import completion, features, glue, models, pretraining, tasks, text
+from bertie.commands import completion, features, glue, models, pretraining, report, tasks, text
 
 USER_ERROR, INTERRUPTED, TERMINATED = 2, 130, 143
 QUIET = "Say only what goes wrong."
@@ -58,7 +58,7 @@ COMMANDS: Mapping[str, Sequence[click.Command]] = {
     "Pre-training": (pretraining.plan, pretraining.pretrain),
     "Labels": (tasks.finetune, tasks.evaluate, tasks.predict, glue.glue),
     "A model put to work": (models.embed, models.fill, features.features, models.inspect, models.convert),
-    "And": (demo, completion.completion),
+    "And": (report.report, demo, completion.completion),
 }
 
 

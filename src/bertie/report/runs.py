@@ -1,0 +1,188 @@
+"""Run folders as the report reads them: the card, the recipe, the log as columns; what is broken or missing is said."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertie.report.words import Words
+
+RECIPE, CARD, LOG, MODEL, HELD_OUT = "recipe.toml", "card.json", "log.jsonl", "model", "held_out.jsonl"
+Columns = Mapping[str, NDArray[np.float64]]  # by the figure's name, NaN where an event has none
+Card = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Log:
+    """The events of a run. bad: the numbers of the lines, from 1, that cannot be read."""
+
+    steps: Columns = field(default_factory=dict)
+    evaluations: Columns = field(default_factory=dict)
+    skips: Sequence[tuple[int, str]] = ()  # step and reason
+    bad: Sequence[int] = ()
+    is_ended: bool = False
+
+    @property
+    def last_step(self) -> int:
+        return max(
+            (int(part["step"][-1]) for part in (self.steps, self.evaluations) if len(part.get("step", ()))), default=0
+        )
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder. problems: what is missing or broken in it, as sentences of the page's language; each: the runs
+    inside it, where it is one of several seeds, settings or tasks."""
+
+    name: str
+    folder: Path
+    card: Card
+    recipe: str
+    log: Log
+    problems: Sequence[str]
+    each: Sequence["Run"] = ()
+
+    @property
+    def kind(self) -> str:
+        """pretrain, finetune or glue; where the card does not say, what the log looks like."""
+        stated = self.card.get("kind")
+        return stated if isinstance(stated, str) else "pretrain" if "masked_loss" in self.log.steps else "finetune"
+
+    @property
+    def model(self) -> Path | None:
+        """Its model folder, if there is one."""
+        return self.folder / MODEL if (self.folder / MODEL / "config.json").is_file() else None
+
+
+def read_runs(folders: Sequence[Path], words: Words) -> list[Run]:
+    """The runs in these folders; ValueError for a folder that is no run."""
+    names = _names(folders)
+    return [read_run(folder, name, words) for folder, name in zip(folders, names, strict=True)]
+
+
+def read_run(folder: Path, name: str, words: Words) -> Run:
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is {'a file' if folder.exists() else 'not there'}: give the folder of a run.")
+    if not any((folder / one).is_file() for one in (RECIPE, CARD, LOG)):
+        raise ValueError(
+            f"{folder} is no run: it has none of {RECIPE}, {CARD} and {LOG}. Give what --out named for bertie "
+            "pretrain, finetune or glue."
+        )
+    problems: list[str] = []
+    recipe = _read_text(folder / RECIPE)
+    if not recipe:
+        problems.append(words("{file} is missing or empty: what the run was begun with is not known.", file=RECIPE))
+    card = read_object(folder / CARD)
+    if card is None:
+        problems.append(words("{file} is missing or broken: what the run came to is not known.", file=CARD))
+    each = tuple(_inside(folder, card or {}, name, words))
+    log = read_log(folder / LOG)
+    if log is None and not each:
+        problems.append(words("{file} is missing: there are no curves.", file=LOG))
+    log = log or Log()
+    if log.bad:
+        said = "{count} lines of {file} cannot be read and are left out, the first is line {first}."
+        problems.append(words(said, count=len(log.bad), file=LOG, first=log.bad[0]))
+    if not log.is_ended and not each:
+        problems.append(words("The run is not finished; its log comes to step {step}.", step=f"{log.last_step:,}"))
+    return Run(name, folder, card or {}, recipe, log, tuple(problems), each)
+
+
+def read_log(path: Path) -> Log | None:
+    """The log as columns, without a last line that is still being written; None where there is none."""
+    text = _read_text(path)
+    if not path.is_file():
+        return None
+    lines = text[: text.rfind("\n") + 1].splitlines()
+    events: list[Mapping[str, object]] = []
+    bad: list[int] = []
+    for number, line in enumerate(lines, 1):
+        event = _event(line)
+        if event is None:
+            bad.append(number)
+        else:
+            events.append(event)
+    skips = [(int(_number(one["step"])), str(one.get("reason", ""))) for one in events if one["event"] == "skip"]
+    return Log(
+        steps=_columns([one for one in events if one["event"] == "train"]),
+        evaluations=_columns([one for one in events if one["event"] == "evaluate"]),
+        skips=skips,
+        bad=bad,
+        is_ended=any(one["event"] == "end" for one in events),
+    )
+
+
+def read_object(path: Path) -> Card | None:
+    """The object of JSON in a file; None where there is no whole one."""
+    try:
+        found = json.loads(_read_text(path))
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def read_lines(path: Path) -> Iterator[Mapping[str, object]]:
+    """The objects of a file of JSON lines, without those that cannot be read."""
+    for line in _read_text(path).splitlines():
+        found = _object(line)
+        if found is not None:
+            yield found
+
+
+def figure(card: Card, *keys: str) -> float | None:
+    """The number under these keys, each inside the one before; None where there is none."""
+    value: object = card
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _inside(folder: Path, card: Card, name: str, words: Words) -> Iterator[Run]:
+    """The runs of several seeds, settings or tasks that a folder holds, as its card or else their places tell them."""
+    runs = card.get("runs")
+    listed = [one for one in runs if isinstance(one, Mapping)] if isinstance(runs, list) else []
+    places = [folder / str(one.get("folder")) for one in listed]
+    places = places or sorted(path.parent for path in folder.glob(f"*/{RECIPE}")) if not (folder / LOG).exists() else []
+    for place in places:
+        if place.is_dir() and (place / RECIPE).is_file():
+            yield read_run(place, f"{name}/{place.relative_to(folder).as_posix()}", words)
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """What to call each: its own name, with that of the folder it is in where two are called the same."""
+    parts = [folder.resolve().parts for folder in folders]
+    for depth in range(1, max(map(len, parts), default=0) + 1):
+        names = ["/".join(one[-depth:]) for one in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise ValueError("a run is named twice: name each once.")
+
+
+def _read_text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def _event(line: str) -> Mapping[str, object] | None:
+    found = _object(line)
+    return found if found and isinstance(found.get("event"), str) and np.isfinite(_number(found.get("step"))) else None
+
+
+def _object(line: str) -> Mapping[str, object] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _columns(events: Sequence[Mapping[str, object]]) -> Columns:
+    names = dict.fromkeys(name for event in events for name in event)
+    columns = {name: np.array([_number(event.get(name)) for event in events]) for name in names}
+    return {name: column for name, column in columns.items() if np.isfinite(column).any()}
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("nan")

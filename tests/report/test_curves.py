@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertie.report.curves import curves, smooth, thin
+from bertie.report.runs import read_runs
+from bertie.report.words import Words
+from tests.report.conftest import MakeRun
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=500), st.integers(10, 50))
+def test_thinning_keeps_the_ends_and_every_extreme(values: list[float], limit: int) -> None:
+    y = np.array(values)
+    kept = thin(y, limit)
+    assert len(kept) <= limit + 2 and (np.diff(kept) > 0).all()
+    assert {0, len(y) - 1} <= set(kept.tolist())
+    assert y[kept].max() == y.max() and y[kept].min() == y.min()
+
+
+def test_smoothing_is_the_mean_of_what_lies_around() -> None:
+    assert smooth(np.array([0.0, 3.0, 6.0, 3.0]), 3).tolist() == [1.5, 3.0, 4.0, 4.5]
+    assert smooth(np.array([1.0, 2.0]), 1).tolist() == [1.0, 2.0]
+
+
+def test_a_hundred_thousand_steps_stay_small_and_keep_their_jump(make_run: MakeRun) -> None:
+    folder = make_run(steps=100_000)
+    lines = (folder / "log.jsonl").read_text().splitlines(keepends=True)
+    lines[54_320] = lines[54_320].replace('"masked_loss": ', '"masked_loss": 9')
+    (folder / "log.jsonl").write_text("".join(lines))
+    section = curves("pre", "Pre-training", read_runs([folder], Words("en")), Words("en"))
+    assert section and isinstance(section.data, dict)
+    loss = section.data["panels"][0]
+    (each,) = (line for line in loss["lines"] if line["role"] == "each")
+    assert len(each["x"]) < 10_000 and 54_321 in each["x"] and max(each["y"]) > 90
+    assert "goes from 8.871 to 6.214" in section.alternative and "100,000 steps" in section.alternative
+
+
+def test_nothing_logged_gives_no_section(make_run: MakeRun) -> None:
+    folder = make_run()
+    (folder / "log.jsonl").write_text("")
+    assert curves("pre", "Pre-training", read_runs([folder], Words("en")), Words("en")) is None
+
+
+def test_panels_hold_each_run_s_lines(make_run: MakeRun, tmp_path: Path) -> None:
+    runs = read_runs([make_run("one"), make_run("two", steps=30)], Words("en"))
+    section = curves("pre", "Pre-training", runs, Words("en"))
+    assert section and isinstance(section.data, dict) and section.table
+    titles = [panel["title"] for panel in section.data["panels"]]
+    assert titles[:2] == ["Masked-word loss", "Masked-word accuracy"] and "Learning rate" in titles
+    roles = [(line["run"], line["role"]) for line in section.data["panels"][0]["lines"]]
+    assert roles == [(0, "each"), (0, "mean"), (0, "held"), (1, "mean"), (1, "held")]
+    assert section.table.rows[0][-1] == "6.5"
