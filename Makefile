@@ -25,7 +25,10 @@ lint: setup  ## formatter, linter, type checker
 test: lint  ## lint, then all tests on all cores
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
+docs: setup  ## build the documentation into site/, English and Chinese; a broken link fails
+	$(BIN)/python docs/site/build.py site
+
 bench: setup  ## list the benchmarks: one script for each claim of speed or quality
 	@for script in benchmarks/*.py; do printf '%s\n    %s\n' "$$script" "$$(sed -n '1s/^"""//p' $$script)"; done
 
-.PHONY: help setup demo lint test bench
+.PHONY: help setup demo lint test docs bench
