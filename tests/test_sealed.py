@@ -81,6 +81,27 @@ def test_a_folder_stays_when_the_new_one_fails(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    target = tmp_path / "folder"
+    with replacing_folder(target) as new:
+        (new / "first").write_text("first")
+        with pytest.raises(ValueError, match="folder is being written by another process"), replacing_folder(target):
+            pass
+    assert [path.name for path in target.iterdir()] == ["first"]
+    with replacing_folder(target) as new:
+        (new / "second").write_text("second")
+    assert [path.name for path in target.iterdir()] == ["second"]
+
+
+def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
+    left = tmp_path / ".folder.partial"
+    (left / "inner").mkdir(parents=True)
+    (left / "file").write_text("half")
+    with replacing_folder(tmp_path / "folder") as new:
+        (new / "whole").write_text("whole")
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["whole"]
+
+
 def test_the_folder_behind_a_link_is_replaced(tmp_path: Path) -> None:
     target, link = tmp_path / "folder", tmp_path / "link"
     for text in ("old", "new"):

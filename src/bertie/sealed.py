@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -18,12 +19,21 @@ MAC_SWAP = 2  # RENAME_SWAP of renamex_np(2)
 
 @contextmanager
 def replacing_folder(target: Path) -> Iterator[Path]:
-    """A new folder to fill: it takes the target's place when the block ends well and is removed when it does not."""
+    """A new folder to fill: it takes the target's place when the block ends well and is removed when it does not.
+
+    ValueError if another process is filling it.
+    """
     target = target.resolve()  # where the target is a link, the folder that it leads to is replaced
     partial = _partial(target)
-    shutil.rmtree(partial, ignore_errors=True)  # what a killed writer left
-    partial.mkdir(parents=True)
+    partial.mkdir(parents=True, exist_ok=True)
+    handle = os.open(partial, os.O_RDONLY)
     try:
+        lock(handle)
+    except BlockingIOError:
+        os.close(handle)
+        raise ValueError(f"{target} is being written by another process: wait for it to end, or stop it.") from None
+    try:
+        _empty(partial)  # of what a killed writer left
         yield partial
         for path in [*partial.rglob("*"), partial]:
             _flush(path)
@@ -34,6 +44,7 @@ def replacing_folder(target: Path) -> Iterator[Path]:
         _flush(target.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)  # after an exchange: the old one
+        os.close(handle)
 
 
 @contextmanager
@@ -54,6 +65,16 @@ def write_file(target: Path, data: bytes) -> None:
     """The file holds these bytes, or, whenever it is stopped, what it held before."""
     with replacing_file(target) as partial:
         partial.write_bytes(data)
+
+
+def lock(handle: int) -> None:
+    """Have an open file or folder to this process alone until it is closed; BlockingIOError if another one has it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # a file system without locks: there is no telling
+        pass
 
 
 def sha256(path: Path) -> str:
@@ -116,6 +137,14 @@ def _render(contents: Mapping[str, object]) -> bytes:
 
 def _partial(target: Path) -> Path:
     return target.with_name(f".{target.name}.partial")
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def _flush(path: Path) -> None:

@@ -1,14 +1,17 @@
+import errno
 import importlib.util
 import json
 import logging
 import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from argparse import Namespace
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,11 +21,12 @@ import torch
 
 from bertie.cli import run as run_command
 from bertie.model.folder import load
+from bertie.pretraining import run
 from bertie.pretraining.recipe import change, read_recipe, recipe_names, with_budget
 from bertie.pretraining.run import Order, pretrain
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.loop import Budget
-from bertie.training.runlog import read_log
+from bertie.training.runlog import RunLog, read_log
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SMALL = (
@@ -154,11 +158,66 @@ def test_killed_at_random_moments_and_gone_on_with_is_never_killed(corpus_folder
 
 
 def test_a_finished_run_says_so_and_stays_as_it_is(finished, corpus_folder, caplog):
-    before = (finished / "log.jsonl").read_bytes()
+    before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
     with caplog.at_level(logging.INFO):
         assert train(corpus_folder, finished, resumes=True).outcome == "finished before"
     assert "is finished" in caplog.text
-    assert (finished / "log.jsonl").read_bytes() == before
+    assert {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()} == before
+
+
+class Killed(BaseException):
+    """Ends a run as a kill does: nothing of ours catches it."""
+
+
+@pytest.mark.parametrize("moment", ["between model and state", "save", "end"])
+def test_killed_after_the_last_step_it_is_finished_when_gone_on_with(
+    finished, corpus_folder, tmp_path, monkeypatch, moment
+):
+    def kill(event, share):
+        if event["event"] == moment and event["step"] == 20:
+            raise Killed
+
+    def save_state(folder, model, state, *others):
+        if state.step == 20:
+            raise Killed
+        save_it(folder, model, state, *others)
+
+    if moment == "between model and state":
+        save_it = run.save_state
+        monkeypatch.setattr(run, "save_state", save_state)
+    with pytest.raises(Killed):
+        train(corpus_folder, tmp_path / "run", watch=kill)
+    monkeypatch.undo()
+    assert train(corpus_folder, tmp_path / "run", resumes=True).outcome == "finished"
+    assert weights(tmp_path / "run") == weights(finished)
+    assert read_log(tmp_path / "run" / "log.jsonl")[-1]["event"] == "end"
+    cards = [json.loads((out / "card.json").read_text()) for out in (tmp_path / "run", finished)]
+    assert cards[0].keys() == cards[1].keys()
+    assert train(corpus_folder, tmp_path / "run", resumes=True).outcome == "finished before"
+
+
+def test_a_run_that_another_process_trains_is_refused(finished, corpus_folder, tmp_path):
+    shutil.copytree(finished, tmp_path / "run")
+    before = (tmp_path / "run" / "log.jsonl").read_bytes()
+    with (
+        closing(RunLog(tmp_path / "run" / "log.jsonl", 20)),
+        pytest.raises(ValueError, match="run is being trained by another process"),
+    ):
+        train(corpus_folder, tmp_path / "run", steps=25, resumes=True, allows_changes=True)
+    assert (tmp_path / "run" / "log.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("what", ["bertie.training.runlog.RunLog.write", "bertie.pretraining.run.save"])
+def test_a_full_disk_is_said_with_the_state_to_go_on_from(finished, corpus_folder, tmp_path, monkeypatch, what):
+    def fail(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    shutil.copytree(finished, tmp_path / "run")
+    monkeypatch.setattr(what, fail)
+    with pytest.raises(
+        ValueError, match=r"No space left on device\. The last good state is step-20: make room, then go"
+    ):
+        train(corpus_folder, tmp_path / "run", steps=25, resumes=True, allows_changes=True)
 
 
 def test_resume_with_nothing_saved_begins_and_says_so(corpus_folder, tmp_path, caplog):
@@ -168,8 +227,6 @@ def test_resume_with_nothing_saved_begins_and_says_so(corpus_folder, tmp_path, c
 
 
 def test_a_changed_recipe_is_refused_unless_said(finished, corpus_folder, tmp_path):
-    import shutil
-
     with pytest.raises(ValueError, match=r"exists: give --out another name, or go on with that run by --resume"):
         train(corpus_folder, finished)
     with pytest.raises(ValueError, match=r"another recipe \(optimizer.lr was 0.003, is 0.1\)"):
@@ -241,8 +298,6 @@ def test_epochs_are_passes_over_the_tokens(corpus_folder, tmp_path):
 
 
 def test_without_a_validation_part_it_trains_and_says_so(corpus_folder, tmp_path, caplog):
-    import shutil
-
     from bertie.corpus.build import CorpusConfig, build_corpus
 
     text = corpus_folder.parent / "text.txt"
@@ -258,6 +313,13 @@ def test_tensorboard_files_on_request(corpus_folder, tmp_path):
     pytest.importorskip("tensorboard")
     train(corpus_folder, tmp_path / "run", steps=2, has_board=True)
     assert list((tmp_path / "run" / "tensorboard").glob("events.*"))
+
+
+def test_without_tensorboard_it_says_what_to_install_and_writes_nothing(corpus_folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ValueError, match=r"pip install 'bertie\[tensorboard\]'"):
+        train(corpus_folder, tmp_path / "run", steps=2, has_board=True)
+    assert not (tmp_path / "run").exists()
 
 
 def test_it_memorises_a_tiny_corpus(tmp_path, make_corpus):
@@ -315,6 +377,7 @@ def test_the_command(corpus_folder, tmp_path, capsys):
     [
         (["--recipe", "tiny-cpq"], "unknown recipe 'tiny-cpq'; did you mean 'tiny-cpu'?"),
         (["--set", "max_lenght=32"], "unknown key 'max_lenght'; did you mean"),
+        (["--set", "weight_decay=-1"], "weight_decay is -1.0; it must be at least 0"),
         (["--set", "batch=many"], "batch=many is 'many'; allowed: a whole number"),
         (["--preset", "bert-bas"], "unknown preset 'bert-bas'; did you mean 'bert-base'?"),
         (["--steps", "5", "--minutes", "1"], "give one of them"),

@@ -3,7 +3,8 @@ import subprocess
 import torch
 
 from bertie.training import run_folder
-from bertie.training.run_folder import made_with, peak_memory
+from bertie.training.distributed import Ranks
+from bertie.training.run_folder import begin, made_with, peak_memory
 
 CPU = torch.device("cpu")
 
@@ -25,3 +26,10 @@ def test_the_commit_is_that_of_the_clone_the_code_runs_from(tmp_path, monkeypatc
     assert made_with(CPU)["commit"] == head[:12]
     file.write_text("two", encoding="utf-8")
     assert made_with(CPU)["commit"] == f"{head[:12]}, changed"
+
+
+def test_killed_before_the_recipe_was_in_its_place_it_is_begun_anew(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".recipe.toml.partial").write_text("a = ", encoding="utf-8")
+    begin(tmp_path / "run", "a = 1\n", True, False, Ranks(CPU))
+    assert (tmp_path / "run" / "recipe.toml").read_text(encoding="utf-8") == "a = 1\n"

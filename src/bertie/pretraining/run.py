@@ -30,11 +30,11 @@ from bertie.text.wordpiece import Tokenizer
 from bertie.training.distributed import Ranks, bare, compute_deterministically, joined, spread, whole
 from bertie.training.loop import Batches, Budget, Hooks, LoopConfig, State, fit, fraction_done, place_of
 from bertie.training.optimizers import make_optimizers
-from bertie.training.resume import load_state, save_state
+from bertie.training.resume import load_state, save_state, saying_what_is_left
 from bertie.training.run_folder import LOG, MODEL, STATES, begin, made_with, peak_memory, read_card, write_card
 from bertie.training.runlog import Event, RunLog, read_log
 from bertie.training.stopping import Asked, asked_to_stop
-from bertie.training.tensorboard import Board
+from bertie.training.tensorboard import Board, load_writer
 
 logger = logging.getLogger(__name__)
 BYTES_A_WEIGHT = 16  # itself, its gradient and the two that Adam remembers, in float32
@@ -73,7 +73,7 @@ def pretrain(order: Order, watch: Watch) -> Ending:
         state = State(make_optimizers(parts.model, recipe.optimizer))
         was_saved = load_state(order.out / STATES, parts.model, state, ranks)
         loop = loop_config(recipe, parts.corpus)
-        if fraction_done(loop.budget, state) >= 1:
+        if fraction_done(loop.budget, state) >= 1 and read_card(order.out).get("steps") == state.step:
             logger.info("%s is finished, with step %s: there is nothing to go on with.", order.out, f"{state.step:,}")
             return Ending("finished before")
         if order.resumes and was_saved:
@@ -82,6 +82,8 @@ def pretrain(order: Order, watch: Watch) -> Ending:
             logger.info("%s has nothing saved yet: the run begins with its first step.", order.out)
         batches, place = _batches(parts, loop, state)
         with closing(_Log(order, state, ranks, loop.budget, watch)) as log:
+            if ranks.rank == 0:
+                write_card(order.out, parts.card)
             if was_saved:
                 log.write({"event": "resume", **place_of(state)})
             outcome = fit(parts.model, batches, loss, loop, state, ranks, _hooks(parts, place, asked, log))
@@ -90,7 +92,7 @@ def pretrain(order: Order, watch: Watch) -> Ending:
             log.write({"event": "end", **place_of(state)})
         if ranks.rank == 0:
             figures = {**_final_figures(order.out), "peak_memory": peak_memory(ranks.device)}
-            write_card(order.out, read_card(order.out) | figures)
+            write_card(order.out, parts.card | figures)  # the last of all, by which a finished run is known
         return Ending("finished")
 
 
@@ -102,11 +104,14 @@ class _Parts:
     corpus: Corpus
     tokenizer: Tokenizer
     model: nn.Module  # as the ranks train it together
+    card: dict[str, object]
     ranks: Ranks
 
 
 def _prepare(order: Order, ranks: Ranks) -> _Parts:
     recipe = order.recipe
+    if order.has_board:
+        load_writer()  # what is missing is said before anything is written
     corpus = open_corpus(order.corpus, Tokenizer.load(recipe.init).fingerprint if recipe.init else None)
     tokenizer = Tokenizer.load(order.corpus)
     model = make_model(recipe, tokenizer, ranks.device)
@@ -115,9 +120,7 @@ def _prepare(order: Order, ranks: Ranks) -> _Parts:
     known = read_card(order.out).get("corpus", card["corpus"])
     if known != card["corpus"]:
         raise ValueError(f"{order.out} was begun with another corpus ({known}): give that one, or begin a new run.")
-    if ranks.rank == 0:
-        write_card(order.out, card)
-    return _Parts(order, corpus, tokenizer, spread(model, recipe.sharding, ranks), ranks)
+    return _Parts(order, corpus, tokenizer, spread(model, recipe.sharding, ranks), card, ranks)
 
 
 def make_model(recipe: Recipe, tokenizer: Tokenizer, device: torch.device) -> Model:
@@ -211,18 +214,20 @@ class _Log:
         if ranks.rank == 0:
             self._writers.append(RunLog(order.out / LOG, state.step))
         if ranks.rank == 0 and order.has_board:
-            self._writers.append(Board(order.out / "tensorboard"))
-        self._state, self._budget, self._watch = state, budget, watch
+            self._writers.append(Board(order.out / "tensorboard", state.step))
+        self._folder, self._state, self._budget, self._watch = order.out, state, budget, watch
 
     def write(self, event: Event) -> None:
-        for writer in self._writers:
-            writer.write(event)
+        with saying_what_is_left(self._folder, self._folder / STATES):
+            for writer in self._writers:
+                writer.write(event)
         if self._writers:
             self._watch(event, min(1.0, fraction_done(self._budget, self._state)))
 
     def close(self) -> None:
-        for writer in self._writers:
-            writer.close()
+        with saying_what_is_left(self._folder, self._folder / STATES):
+            for writer in self._writers:
+                writer.close()
 
 
 def _hooks(parts: _Parts, place: Callable[[int], Place], asked: Asked, log: _Log) -> Hooks:
@@ -234,8 +239,9 @@ def _hooks(parts: _Parts, place: Callable[[int], Place], asked: Asked, log: _Log
     def save_all(state: State) -> None:
         found = place(state.batches)
         state.place = (found.unit, found.batch)
-        save_state(out / STATES, model, state, ranks, recipe.keep)
-        _save_model(out / MODEL, bare(model), parts.tokenizer, ranks)
+        with saying_what_is_left(out / MODEL, out / STATES):
+            _save_model(out / MODEL, bare(model), parts.tokenizer, ranks)
+        save_state(out / STATES, model, state, ranks, recipe.keep)  # after the model, which nothing would write again
 
     return Hooks(
         evaluate=lambda: as_validation(evaluate(bare(model), held_back, recipe.loop.precision, ranks)),

@@ -37,6 +37,8 @@ class OptimizerConfig:
         for name, rate in (("lr", self.lr), ("matrix_lr", self.matrix_lr), ("epsilon", self.epsilon)):
             if not rate > 0:
                 raise ValueError(f"{name} is {rate}; it must be above 0.")
+        if not 0 <= self.weight_decay < math.inf:
+            raise ValueError(f"weight_decay is {self.weight_decay}; it must be at least 0.")
         if not 0 < self.layer_decay <= 1:
             raise ValueError(f"layer_decay is {self.layer_decay}; it must be above 0 and at most 1.")
         if self.layer_decay < 1 and self.rule == "muon":

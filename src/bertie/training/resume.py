@@ -3,6 +3,7 @@
 import logging
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -27,20 +28,27 @@ def save_state(folder: Path, model: nn.Module, state: State, ranks: Ranks, keep:
     if ranks.rank > 0:
         return
     target = folder / f"step-{state.step}"
-    try:
-        with replacing_folder(target) as partial:
-            save_file(tensors, partial / TENSORS)
-            counters = {name: getattr(state, name) for name in COUNTERS}
-            seal(partial, SEAL, counters)
-    except (OSError, SafetensorError) as error:
-        saved = [path.name for path in saved_states(folder)]
-        good = f"The last good state is {saved[0]}" if saved else "No state was saved before"
-        raise ValueError(
-            f"{target} cannot be written: {error}. {good}: make room, then go on with --resume."
-        ) from error
+    with saying_what_is_left(target, folder), replacing_folder(target) as partial:
+        save_file(tensors, partial / TENSORS)
+        counters = {name: getattr(state, name) for name in COUNTERS}
+        seal(partial, SEAL, counters)
     for old in saved_states(folder)[keep:]:
         # First out of sight: what a kill leaves of it must not look like a state.
         shutil.rmtree(old.rename(old.with_name(f".{old.name}.old")))
+
+
+@contextmanager
+def saying_what_is_left(target: Path, states: Path) -> Iterator[None]:
+    """Where the block cannot write, a full disk say, the ValueError names the saved state there is to go on from."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        saved = [path.name for path in saved_states(states)]
+        good = f"The last good state is {saved[0]}" if saved else "No state was saved before"
+        raise ValueError(
+            f"{target} cannot be written: {reason}. {good}: make room, then go on with --resume."
+        ) from error
 
 
 def load_state(folder: Path, model: nn.Module, state: State, ranks: Ranks) -> bool:

@@ -20,7 +20,8 @@ RECIPE, CARD, LOG, STATES, MODEL = "recipe.toml", "card.json", "log.jsonl", "sta
 def begin(folder: Path, recipe: str, resumes: bool, allows_changes: bool, ranks: Ranks) -> None:
     """Make the folder with its recipe; ValueError if it is there and not to be gone on with, or was begun by another
     recipe, which is said key by key."""
-    is_there = folder.is_file() or (folder.is_dir() and any(folder.iterdir()))
+    # A kill may have come before the recipe was in its place.
+    is_there = folder.is_file() or (folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()))
     is_there = ranks.agree([is_there])[0] > 0  # asked of all ranks before the first one makes it
     if is_there and not resumes:
         raise ValueError(f"{folder} exists: give --out another name, or go on with that run by --resume.")
