@@ -11,15 +11,23 @@ from bertie import console
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=Path, help="The page to write: one .html file that needs nothing else.")
 @click.option("--language", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Of the page.")
-def report(runs: tuple[Path, ...], out: Path, language: str) -> None:
+@click.option("--text", "texts", multiple=True, help="Show the models at work on it; `A ||| B` is a pair. Repeatable.")
+@click.option("--word", "looked_at", multiple=True, help="A word of the texts to show in context. Repeatable.")
+def report(
+    runs: tuple[Path, ...], out: Path, language: str, texts: tuple[str, ...], looked_at: tuple[str, ...]
+) -> None:
     """Write a page about the run folders RUN...: one file, to be opened from disk or sent to somebody.
 
     RUN: what --out named for bertie pretrain, finetune or glue. Several are shown side by side.
+    With --text, attention, masked words, words in context and the word table of their models are shown too, and RUN can
+    be a model folder.
 
     \b
     Example: bertie report my-run --out report.html
     """
     from bertie.report.report import make_report
 
-    make_report(runs, out, language)
+    if looked_at and not texts:
+        raise ValueError("--word names a word of the texts: give --text too.")
+    make_report(runs, out, language, texts, looked_at)
     console.say(f"{out} is the report: open it in a browser.")

@@ -5,8 +5,9 @@ script that draws it, and data, which that script reads:
 
     Section(id="loss", heading=words("Loss"), kind="lines", data={...}, alternative=words("Loss by step."), table=...)
 
-`assets/KIND.js` is the script of a kind, and `assets/KIND.css`, where it is there, its style. The script registers one
-function, which is called once for each figure of the kind when the page is open:
+`assets/KIND.js` is the script of a kind, and `assets/KIND.css`, where it is there, its style; kinds called FAMILY-KIND
+share FAMILY.js and FAMILY.css. The script registers one function, which is called once for each figure of the kind when
+the page is open:
 
     bertie.kinds["KIND"] = (element, data, words) => { ... };
 
@@ -23,7 +24,7 @@ or by classes, never by `style="..."` in HTML, and put text in by `textContent`,
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -70,10 +71,10 @@ class Section:
 
 def write_page(path: Path, title: str, lead: Sequence[str], sections: Sequence[Section], words: Words) -> None:
     """Write the page: under its title the paragraphs of the lead, then the sections, with a list of them beside."""
-    kinds = sorted({section.kind for section in _all(sections) if section.kind})
-    styles = [ASSETS / "frame.css", *(ASSETS / f"{kind}.css" for kind in kinds if (ASSETS / f"{kind}.css").is_file())]
-    scripts = [LIBRARY] if kinds else []
-    scripts += [ASSETS / "frame.js", *(ASSETS / f"{kind}.js" for kind in kinds)]
+    kinds = {section.kind for section in _all(sections) if section.kind}
+    names = sorted(kinds | {kind.partition("-")[0] for kind in kinds})
+    styles = [ASSETS / "frame.css", *_there(f"{name}.css" for name in names)]
+    scripts = [*([LIBRARY] if kinds else []), ASSETS / "frame.js", *_there(f"{name}.js" for name in names)]
     page = _page(title, lead, sections, words, [_read(one) for one in styles], [_read(one) for one in scripts])
     write_file(path, page.encode("utf-8", "replace"))
 
@@ -173,6 +174,10 @@ def _all(sections: Sequence[Section]) -> Iterator[Section]:
     for section in sections:
         yield section
         yield from _all(section.parts)
+
+
+def _there(names: Iterable[str]) -> list[Path]:
+    return [ASSETS / name for name in names if (ASSETS / name).is_file()]
 
 
 def _read(path: Path) -> str:

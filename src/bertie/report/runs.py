@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bertie.report.words import Words
 
 RECIPE, CARD, LOG, MODEL, HELD_OUT = "recipe.toml", "card.json", "log.jsonl", "model", "held_out.jsonl"
+CONFIG = "config.json"  # of a model
 Columns = Mapping[str, NDArray[np.float64]]  # by the figure's name, NaN where an event has none
 Card = Mapping[str, object]
 
@@ -53,12 +54,13 @@ class Run:
 
     @property
     def model(self) -> Path | None:
-        """Its model folder, if there is one."""
-        return self.folder / MODEL if (self.folder / MODEL / "config.json").is_file() else None
+        """Its model folder, if there is one; the folder itself where that is a model and no run."""
+        places = (self.folder / MODEL, self.folder)
+        return next((place for place in places if (place / CONFIG).is_file()), None)
 
 
 def read_runs(folders: Sequence[Path], words: Words) -> list[Run]:
-    """The runs in these folders; ValueError for a folder that is no run."""
+    """The runs in these folders; ValueError for a folder that is neither a run nor a model."""
     names = _names(folders)
     return [read_run(folder, name, words) for folder, name in zip(folders, names, strict=True)]
 
@@ -66,7 +68,10 @@ def read_runs(folders: Sequence[Path], words: Words) -> list[Run]:
 def read_run(folder: Path, name: str, words: Words) -> Run:
     if not folder.is_dir():
         raise ValueError(f"{folder} is {'a file' if folder.exists() else 'not there'}: give the folder of a run.")
-    if not any((folder / one).is_file() for one in (RECIPE, CARD, LOG)):
+    is_run = any((folder / one).is_file() for one in (RECIPE, CARD, LOG))
+    if not is_run and (folder / CONFIG).is_file():
+        return Run(name, folder, {}, "", Log(is_ended=True), ())
+    if not is_run:
         raise ValueError(
             f"{folder} is no run: it has none of {RECIPE}, {CARD} and {LOG}. Give what --out named for bertie "
             "pretrain, finetune or glue."

@@ -118,6 +118,10 @@ class Tokenizer:
         return self._special_id("mask")
 
     @property
+    def has_mask(self) -> bool:
+        return self._source.roles["mask"] in self._ids
+
+    @property
     def is_continuation(self) -> NDArray[np.bool_]:
         """For each entry of the vocabulary, whether it goes on a word that began before it."""
         return np.array(continuations(self._pipeline, self.vocabulary), dtype=np.bool_)

@@ -1,0 +1,105 @@
+// The word table: pieces of the vocabulary in a plane, by kind, with a field to find one.
+"use strict";
+
+bertie.kinds["viewer-table"] = (element, data, words) => {
+  const { make } = bertie;
+  const { say } = bertie.viewer;
+  const KINDS = ["word", "continuation", "character", "other"];
+  const SYMBOLS = { word: "circle", continuation: "triangle", character: "diamond", other: "rect" };
+  const view = { x: 0, y: 0, reach: 1.08 };
+  const numbers = new Map(data.pieces.map((piece, number) => [piece, number]));
+  const own = Object.keys(data.own).map(Number);
+  let chosen = null;
+
+  const names = `${element.id}-pieces`;
+  const field = make("input", { type: "search", list: names, autocomplete: "off", spellcheck: "false" });
+  const buttons = [["larger", () => zoom(0.6)], ["smaller", () => zoom(1 / 0.6)], ["whole", () => zoom(0)]].map(([name, act]) => {
+    const button = make("button", { type: "button" }, words[name]);
+    button.addEventListener("click", act);
+    return button;
+  });
+  const readout = make("p", { class: "viewer-readout", "aria-live": "polite" });
+  const plane = make("div", { class: "viewer-plane", tabindex: "0", role: "group", "aria-label": words.help });
+  element.append(
+    make("div", { class: "tools" }, make("label", {}, `${words.find} `, field), ...buttons,
+      make("datalist", { id: names }, ...data.pieces.map((piece) => make("option", { value: piece })))),
+    readout, plane, make("p", { class: "viewer-hint" }, words.help),
+  );
+
+  field.addEventListener("change", () => {
+    const piece = field.value.trim();
+    if (numbers.has(piece)) choose(numbers.get(piece));
+    else readout.textContent = piece ? say(words.absent, { piece }) : "";
+  });
+  plane.addEventListener("keydown", (event) => {
+    const [right, up] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] || [0, 0];
+    if (right || up) move(view.x + right * view.reach / 4, view.y + up * view.reach / 4);
+    else if (event.key === "+" || event.key === "=") zoom(0.6);
+    else if (event.key === "-") zoom(1 / 0.6);
+    else if (event.key === "0") zoom(0);
+    else return;
+    event.preventDefault();
+  });
+
+  function zoom(factor) {
+    if (factor === 0) Object.assign(view, { x: 0, y: 0, reach: 1.08 });
+    else {
+      if (chosen !== null && factor < 1) [view.x, view.y] = data.points[chosen];
+      view.reach = Math.min(1.08, view.reach * factor);
+    }
+    redraw();
+  }
+
+  function move(x, y) {
+    Object.assign(view, { x, y });
+    redraw();
+  }
+
+  function choose(number) {
+    chosen = number;
+    const told = { piece: data.pieces[number], kind: words[data.kinds[number]] };
+    const near = data.own[number];
+    readout.textContent = near
+      ? say(words.near, { ...told, list: near.map(([piece, cosine]) => `${piece} ${cosine.toFixed(2)}`).join(", ") })
+      : say(words.alone, told);
+    const [x, y] = data.points[number];
+    if (Math.max(Math.abs(x - view.x), Math.abs(y - view.y)) > view.reach) Object.assign(view, { x, y });
+    redraw();
+  }
+
+  const dot = (number) => ({ value: data.points[number], number });
+  const label = (look) => ({ show: true, position: "top", color: bertie.colour("ink"), formatter: ({ data: { number } }) => data.pieces[number], ...look });
+
+  function options() {
+    const hidden = { axisLabel: { show: false }, axisTick: { show: false } };
+    const series = KINDS.map((kind, at) => ({
+      type: "scatter", name: words[kind], symbol: SYMBOLS[kind], symbolSize: 5,
+      itemStyle: { color: bertie.colour(`series-${at + 1}`), opacity: 0.55 },
+      data: data.pieces.flatMap((_, number) => data.kinds[number] === kind && !data.own[number] ? [dot(number)] : []),
+    }));
+    series.push({
+      type: "scatter", name: words.own, symbol: "circle", symbolSize: 9, z: 3,
+      itemStyle: { color: bertie.colour("series-6"), borderColor: bertie.colour("paper"), borderWidth: 1 },
+      label: label(), labelLayout: { hideOverlap: true },
+      data: own.map(dot),
+    });
+    series.push({
+      type: "scatter", symbol: "circle", symbolSize: 18, z: 4, silent: true, tooltip: { show: false },
+      itemStyle: { color: "transparent", borderColor: bertie.colour("ink"), borderWidth: 2 },
+      label: label({ fontWeight: "bold" }),
+      data: chosen === null ? [] : [dot(chosen)],
+    });
+    return {
+      legend: { bottom: 0, itemWidth: 14, itemHeight: 10, data: series.slice(0, -1).map(({ name }) => name), textStyle: { color: bertie.colour("ink") } },
+      grid: { left: 8, right: 8, top: 12, bottom: 48 },
+      tooltip: bertie.tooltip({ trigger: "item", formatter: ({ data: { number } }) => data.pieces[number] }),
+      xAxis: bertie.axis({ type: "value", min: view.x - view.reach, max: view.x + view.reach, ...hidden }),
+      yAxis: bertie.axis({ type: "value", min: view.y - view.reach, max: view.y + view.reach, ...hidden }),
+      series,
+    };
+  }
+
+  const drawn = bertie.chart(plane, options);
+  const redraw = () => drawn.setOption(options());
+  drawn.on("click", ({ data: { number } }) => choose(number));
+};
