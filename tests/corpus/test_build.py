@@ -94,6 +94,16 @@ def test_near_duplicates_are_dropped_on_request(build, make_documents):
     assert sum(counts["documents"] for counts in card.counts.values()) == 6
 
 
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_block_without_a_document_does_no_harm(vocabulary, tmp_path, language):
+    """What stands behind the last article of a WikiExtractor's file is a block of its own."""
+    text = tmp_path / "wiki_00"
+    text.write_text('<doc id="1" title="Cat">\nThe cat sat under the old house by the river.\n</doc>\n', "utf-8")
+    config = CorpusConfig(language, near_duplicates=True)
+    card = build_corpus(config, [text], vocabulary, tmp_path / "corpus", lambda done, total: None)
+    assert card.counts["train"]["documents"] == 1
+
+
 def test_what_is_left_out_and_mended_is_counted_by_its_reason(vocabulary, tmp_path, documents_of, tokenizer):
     text = tmp_path / "text.txt"
     text.write_bytes(b"The _old_ cat&#39;s <b>house</b>.\n\n...\n\nA dog\xff ran.\n\n\xcc\x81\n\n\x07 \xe2\x80\x8b")

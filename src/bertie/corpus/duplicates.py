@@ -74,7 +74,7 @@ def band_numbers(documents: Documents, digests: Numbers) -> Numbers:
         ) from None
     ends = np.append(0, np.cumsum(documents.sentence_lengths))[np.cumsum(documents.document_lengths)]
     lengths = np.diff(ends, prepend=0)
-    is_inside = np.repeat(ends, lengths) - np.arange(ends[-1]) >= SHINGLE
+    is_inside = np.repeat(ends, lengths) - np.arange(len(documents.tokens)) >= SHINGLE
     num_places = max(len(documents.tokens) - SHINGLE + 1, 0)
     shingles = _mix([documents.tokens[at : at + num_places] for at in range(SHINGLE)])[is_inside[:num_places]]
     is_long = lengths >= SHINGLE
