@@ -60,3 +60,50 @@ def event(step: int, steps: int, lr: float) -> dict[str, object]:
         "gradient_norm": 1.0,
         "tokens_per_second": 0.0 if step == 1 else 200.0,
     }
+
+
+@pytest.fixture
+def make_finetuned(tmp_path: Path) -> MakeRun:
+    """A function that writes a run with labels, one for each score as its seeds, and gives the folder of all."""
+
+    def make(name: str = "my-fine", scores: tuple[float, ...] = (0.75,), **changes: object) -> Path:
+        folder = tmp_path / name
+        if len(scores) == 1:
+            return finetuned(folder, scores[0], changes)
+        runs = []
+        for seed, score in enumerate(scores):
+            finetuned(folder / f"seed-{seed}", score, changes)
+            runs.append({"setting": "", "seed": seed, "folder": f"seed-{seed}", "was_repeated": False})
+        (folder / "recipe.toml").write_text("[run]\nbatch = 16\n")
+        card = {"kind": "finetune", "task": "classify", "score": "accuracy", "runs": runs}
+        (folder / "card.json").write_text(json.dumps(card))
+        return folder
+
+    return make
+
+
+def finetuned(folder: Path, score: float, changes: dict[str, object]) -> Path:
+    """A run on two labels: of eight held-out examples one `up` is called `down`."""
+    folder.mkdir(parents=True)
+    (folder / "recipe.toml").write_text("[run]\nbatch = 16\n")
+    events = [{"event": "train", **place(step), "loss": 1 / step, "lr": 1e-5} for step in range(1, 9)]
+    events.append({"event": "evaluate", **place(8), "validation_accuracy": score, "validation_loss": 0.6})
+    (folder / "log.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in [*events, {"event": "end", **place(8)}])
+    )
+    card = {
+        "kind": "finetune",
+        "task": "classify",
+        "labels": ["down", "up"],
+        "problem_type": "single_label_classification",
+        "parameters": 4_400_000,
+        "gpu": True,
+        "device": "A GPU",
+    }
+    ending = {"steps": 8, "tokens": 800, "seconds": 3600.0, "peak_memory": 3 * 2**29, "score": "accuracy"}
+    came_to = {"scores": {"accuracy": score, "f1": 0.5}, "floor": 0.5, "collapsed": score <= 0.5}
+    (folder / "card.json").write_text(json.dumps(card | ending | came_to | changes))
+    lines = [{"text": f"text {number}", "gold": "up", "called": "up", "error": 0} for number in range(7)]
+    lines.append({"text": "it <rose>", "pair": "or not", "gold": "up", "called": "down", "error": 0.9})
+    (folder / "held_out.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return folder

@@ -36,7 +36,7 @@ def test_what_is_broken_or_missing_is_said_on_the_page(make_run: MakeRun, tmp_pa
     (broken / "card.json").write_text("{")
     (broken / "recipe.toml").unlink()
     page = page_of(tmp_path, str(broken))
-    assert "3 lines of log.jsonl cannot be read and are left out, the first is line 2." in page
+    assert "3 lines of log.jsonl cannot be read and are left out, first line 2." in page
     assert "card.json is missing or broken" in page and "recipe.toml is missing or empty" in page
     assert "The run is not finished; its log comes to step 60." in page
 

@@ -112,6 +112,8 @@ def test_every_task_learns(order, write, task, name, contents, score, settings):
     card = read_card(done.out)
     assert card["scores"] == ending.scores
     assert card["task"] == task
+    assert card["labels"] == list(trained.task.labels) and card["problem_type"] == trained.task.problem_type
+    assert card["floor"] is None or card["floor"] < ending.scores[score]
     lines = [json.loads(line) for line in (done.out / "held_out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert len(lines) == card["examples"]["dev"]
 

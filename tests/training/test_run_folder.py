@@ -17,7 +17,7 @@ def test_the_commit_is_that_of_the_clone_the_code_runs_from(tmp_path, monkeypatc
     file = tmp_path / "src" / "bertie" / "training" / "run_folder.py"
     file.parent.mkdir(parents=True)
     monkeypatch.setattr(run_folder, "__file__", str(file))
-    assert made_with(CPU)["commit"] is None
+    assert made_with(CPU)["commit"] is None and made_with(CPU)["gpu"] is False
     file.write_text("one", encoding="utf-8")
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=b"]
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "one"]):

@@ -13,8 +13,14 @@ from bertie import console
 @click.option("--language", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Of the page.")
 @click.option("--text", "texts", multiple=True, help="Show the models at work on it; `A ||| B` is a pair. Repeatable.")
 @click.option("--word", "looked_at", multiple=True, help="A word of the texts to show in context. Repeatable.")
+@click.option("--price", type=float, help="Of an hour of a GPU, in any currency: the page says what the runs cost.")
 def report(
-    runs: tuple[Path, ...], out: Path, language: str, texts: tuple[str, ...], looked_at: tuple[str, ...]
+    runs: tuple[Path, ...],
+    out: Path,
+    language: str,
+    texts: tuple[str, ...],
+    looked_at: tuple[str, ...],
+    price: float | None,
 ) -> None:
     """Write a page about the run folders RUN...: one file, to be opened from disk or sent to somebody.
 
@@ -29,5 +35,5 @@ def report(
 
     if looked_at and not texts:
         raise ValueError("--word names a word of the texts: give --text too.")
-    make_report(runs, out, language, texts, looked_at)
+    make_report(runs, out, language, texts, looked_at, price)
     console.say(f"{out} is the report: open it in a browser.")

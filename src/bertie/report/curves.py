@@ -53,7 +53,7 @@ def curves(id_: str, heading: str, runs: Sequence[Run], words: Words) -> Section
     thinned = words(
         " Of each {count} steps or so the lowest and the highest value are drawn.", count=2 * longest // limit
     )
-    said = " ".join(_in_words(one, run, words) for run in runs for one in figures[:2])
+    said = " ".join(_in_words(one, run, words) for run in runs for one in figures[: 2 if len(runs) < 4 else 1])
     return Section(
         id=id_,
         heading=heading,

@@ -33,6 +33,7 @@ from bertie.report.words import Words
 from bertie.sealed import write_file
 
 ASSETS = Path(__file__).with_name("assets")
+SHORT = 20  # characters of a cell that is not broken into lines
 LIBRARY = ASSETS / "echarts" / "echarts.min.js"
 
 
@@ -51,7 +52,7 @@ class Section:
     id: its place in the page's address, unique, of letters, digits and hyphens. text: paragraphs before the figure.
     kind, data, words: the figure (see above); data is whatever JSON can say. alternative: what the figure shows, in
     words, for those who do not see it; a figure has one, or is refused. table: the figures behind it, folded below the
-    figure; without a figure it stands open. parts: sections inside this one.
+    figure; without a figure it stands open. code: a file to read, folded. parts: sections inside this one.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Section:
     words: Mapping[str, str] = field(default_factory=dict)
     alternative: str = ""
     table: Table | None = None
+    code: str = ""
     parts: Sequence["Section"] = ()
 
     def __post_init__(self) -> None:
@@ -124,13 +126,14 @@ SHARED = {
 def _section(section: Section, words: Words, level: int = 2) -> str:
     id_, table = section.id, section.table
     figure = [] if section.kind is None else _figure(section)
-    folded = f"<details><summary>{escape(words('The same as a table'))}</summary>{{}}</details>" if figure else "{}"
+    shown = "" if table is None else _table(table, section.heading)
     return "".join(
         [
             f'<section id="{id_}" aria-labelledby="{id_}-heading">',
             f'<h{level} id="{id_}-heading">{escape(section.heading)}</h{level}>{_paragraphs(section.text)}',
             *figure,
-            folded.format(_table(table, section.heading)) if table is not None else "",
+            _folded(words("The same as a table"), shown) if figure and shown else shown,
+            _folded(words("Show"), f"<pre>{escape(section.code)}</pre>") if section.code else "",
             *(_section(part, words, min(level + 1, 6)) for part in section.parts),
             "</section>",
         ]
@@ -148,14 +151,33 @@ def _figure(section: Section) -> list[str]:
     ]
 
 
+def _folded(summary: str, inside: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{inside}</details>"
+
+
 def _table(table: Table, label: str) -> str:
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in table.header)
-    body = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
-        for row in table.rows
+    """A table; on a phone one of more than two columns has a block for each row, each cell under its column's name."""
+    head = "".join(f'<th scope="col" role="columnheader">{escape(cell)}</th>' for cell in table.header)
+    body = "".join(f'<tr role="row">{_row(table.header, row)}</tr>' for row in table.rows)
+    shape = "stacked" if len(table.header) > 2 else "plain"
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
+        f'<table class="{shape}" role="table"><thead role="rowgroup"><tr role="row">{head}</tr></thead>'
+        f'<tbody role="rowgroup">{body}</tbody></table></div>'
     )
-    opening = f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(label)}">'
-    return f"{opening}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def _row(header: Sequence[str], row: Sequence[str]) -> str:
+    first, *rest = row
+    cells = "".join(
+        f'<td role="cell" data-label="{escape(name)}"{_width(cell)}>{escape(cell)}</td>'
+        for name, cell in zip(header[1:], rest, strict=True)
+    )
+    return f'<th scope="row" role="rowheader"{_width(first)}>{escape(first)}</th>{cells}'
+
+
+def _width(cell: str) -> str:
+    return ' class="short"' if len(cell) <= SHORT else ""
 
 
 def _paragraphs(texts: Sequence[str]) -> str:

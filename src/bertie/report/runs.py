@@ -89,8 +89,8 @@ def read_run(folder: Path, name: str, words: Words) -> Run:
         problems.append(words("{file} is missing: there are no curves.", file=LOG))
     log = log or Log()
     if log.bad:
-        said = "{count} lines of {file} cannot be read and are left out, the first is line {first}."
-        problems.append(words(said, count=len(log.bad), file=LOG, first=log.bad[0]))
+        where = {"file": LOG, "first": str(log.bad[0]), "count": str(len(log.bad))}
+        problems.append(words("{count} lines of {file} cannot be read and are left out, first line {first}.", **where))
     if not log.is_ended and not each:
         problems.append(words("The run is not finished; its log comes to step {step}.", step=f"{log.last_step:,}"))
     return Run(name, folder, card or {}, recipe, log, tuple(problems), each)
@@ -138,11 +138,12 @@ def read_lines(path: Path) -> Iterator[Mapping[str, object]]:
 
 
 def figure(card: Card, *keys: str) -> float | None:
-    """The number under these keys, each inside the one before; None where there is none."""
+    """The finite number under these keys, each inside the one before; None where there is none."""
     value: object = card
     for key in keys:
         value = value.get(key) if isinstance(value, Mapping) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    number = _number(value)
+    return number if np.isfinite(number) else None
 
 
 def _inside(folder: Path, card: Card, name: str, words: Words) -> Iterator[Run]:
@@ -150,7 +151,9 @@ def _inside(folder: Path, card: Card, name: str, words: Words) -> Iterator[Run]:
     runs = card.get("runs")
     listed = [one for one in runs if isinstance(one, Mapping)] if isinstance(runs, list) else []
     places = [folder / str(one.get("folder")) for one in listed]
-    places = places or sorted(path.parent for path in folder.glob(f"*/{RECIPE}")) if not (folder / LOG).exists() else []
+    if not places and not (folder / LOG).exists():
+        found = list(folder.glob(f"*/{RECIPE}")) or list(folder.glob(f"*/seed-*/{RECIPE}"))  # seeds or tasks; a grid
+        places = sorted(path.parent for path in found)
     for place in places:
         if place.is_dir() and (place / RECIPE).is_file():
             yield read_run(place, f"{name}/{place.relative_to(folder).as_posix()}", words)

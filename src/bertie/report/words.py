@@ -22,3 +22,7 @@ class Words:
     def __call__(self, english: str, **values: str | int | float) -> str:
         text = english if self.language == "en" else self._texts[english]
         return text.format(**values) if values else text
+
+    def of_card(self, name: str) -> str:
+        """What a card calls something, in the page's language where that is known."""
+        return self._texts.get(name, name)

@@ -15,7 +15,7 @@ class Best:
     """The best evaluation of a run so far. floor: the score that a model must be above to have learned something."""
 
     def __init__(self, main: str, floor: float | None) -> None:
-        self._main, self._floor = main, floor
+        self._main, self.floor = main, floor
         self.scores: dict[str, float] = {}
         self.num_since = 0  # evaluations that were no better
         self.is_over = False  # whether the log says that the run came to its end
@@ -49,7 +49,7 @@ class Best:
         return bool(self.scores) and self.is_at_floor(self.scores)
 
     def is_at_floor(self, scores: Mapping[str, float]) -> bool:
-        return self._floor is not None and scores[self._main] <= self._floor
+        return self.floor is not None and scores[self._main] <= self.floor
 
 
 def floor(task: Task, examples: Sequence[Example]) -> float | None:

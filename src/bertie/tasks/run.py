@@ -216,6 +216,9 @@ def _write_first_card(parts: Parts, train: Path, dev: Path | None) -> None:
     card = {
         "kind": "finetune",
         "task": order.name,
+        "head": parts.task.head,
+        "labels": parts.task.labels,
+        "problem_type": parts.task.problem_type,
         "data": hashes(train, dev),
         "examples": {"rows": len(parts.train), "dev": len(parts.dev)},
         "epochs": num_epochs(order.recipe, len(parts.train)),
@@ -244,7 +247,12 @@ def _finish(parts: Parts, best: Best, state: State) -> None:
         )
     figures = {"steps": state.step, "tokens": state.tokens, "seconds": state.seconds}
     figures["peak_memory"] = peak_memory(parts.ranks.device)
-    chosen = {"score": parts.task.main_score, "scores": best.scores, "collapsed": best.is_collapsed}
+    chosen = {
+        "score": parts.task.main_score,
+        "scores": best.scores,
+        "floor": best.floor,
+        "collapsed": best.is_collapsed,
+    }
     write_card(parts.order.out, read_card(parts.order.out) | figures | chosen)
 
 

@@ -64,6 +64,7 @@ def made_with(device: torch.device) -> dict[str, object]:
         "versions": {"bertie": __version__, "torch": torch.__version__, "python": platform.python_version()},
         "commit": _commit(),
         "threads": torch.get_num_threads(),
+        "gpu": is_gpu,
         "device": torch.cuda.get_device_name(device) if is_gpu else platform.processor() or platform.machine(),
     }
 

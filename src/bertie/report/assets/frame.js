@@ -31,7 +31,7 @@ const bertie = (() => {
   function format(number) {
     if (number === null || number === undefined || Number.isNaN(number)) return "–";
     const size = Math.abs(number);
-    if (size !== 0 && (size < 1e-3 || size >= 1e12)) return number.toExponential(2);
+    if (size !== 0 && (size < 1e-3 || size >= 1e12)) return Number(number.toPrecision(3)).toExponential();
     return numbers[Number.isInteger(number) || size >= 1000 ? 2 : 1].format(number);
   }
 

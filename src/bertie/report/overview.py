@@ -1,0 +1,55 @@
+"""The runs at a glance: what each is, how long it took, what it came to."""
+
+from collections.abc import Sequence
+
+from bertie.report.amounts import ABSENT, count, decimal, duration, share
+from bertie.report.cost import seconds_of
+from bertie.report.page import Section, Table
+from bertie.report.results import results_of, spread
+from bertie.report.runs import Run, figure
+from bertie.report.words import Words
+
+KINDS = {"pretrain": "pre-training", "finetune": "fine-tuning", "glue": "GLUE"}
+
+
+def overview(runs: Sequence[Run], words: Words) -> Section:
+    rows = [[run.name, *_row(run, words)] for run in runs]
+    header = [words("run"), words("kind"), words("parameters"), words("time"), words("on held-out text")]
+    return Section(id="overview", heading=words("At a glance"), table=Table(header, rows))
+
+
+def _row(run: Run, words: Words) -> list[str]:
+    inner = [one for task in run.each for one in (task, *task.each)]
+    parameters = next((found for one in (run, *inner) if (found := figure(one.card, "parameters")) is not None), None)
+    seconds = [found for one in (run, *inner) if (found := seconds_of(one)) is not None]
+    kind = KINDS.get(run.kind)
+    named = run.kind if kind is None else words(kind)
+    task = run.card.get("task")
+    named = f"{named}, {task}" if isinstance(task, str) else named
+    return [named, count(parameters), duration(sum(seconds)) if seconds else ABSENT, _result(run, words)]
+
+
+def _result(run: Run, words: Words) -> str:
+    if run.kind != "pretrain":
+        return "; ".join(_score(result.main, result.each) for result in results_of(run)) or ABSENT
+    parts = []
+    loss, masked, pairs = (_last_validation(run, name) for name in ("masked_loss", "masked_accuracy", "pair_accuracy"))
+    if loss is not None:
+        parts.append(words("masked-word loss {loss}", loss=decimal(loss, 3)))
+    if masked is not None:
+        parts.append(words("{share} of masked words guessed", share=share(masked)))
+    if pairs is not None:
+        parts.append(words("{share} of pairs told", share=share(pairs)))
+    return words(", ").join(parts) or ABSENT
+
+
+def _score(name: str, each: Sequence[float]) -> str:
+    mean, deviation = spread(each)
+    return f"{name} {decimal(mean)}" + ("" if deviation is None else f" ± {decimal(deviation)} ({len(each)})")
+
+
+def _last_validation(run: Run, name: str) -> float | None:
+    """What the card says, of a run that is not finished what the log says last."""
+    stated = figure(run.card, f"validation_{name}")
+    column = run.log.evaluations.get(f"validation_{name}")
+    return stated if stated is not None else None if column is None else float(column[-1])
