@@ -1,12 +1,31 @@
 import subprocess
 
+import pytest
 import torch
 
 from bertie.training import run_folder
 from bertie.training.distributed import Ranks
-from bertie.training.run_folder import begin, made_with, peak_memory
+from bertie.training.run_folder import CARD, LOG, begin, made_with, peak_memory, read_card, write_card
 
 CPU = torch.device("cpu")
+
+
+def test_what_failed_before_its_first_step_is_begun_anew(tmp_path):
+    run = tmp_path / "run"
+    begin(run, "lr = 1\n", False, False, Ranks(CPU))
+    write_card(run, {"data": "old"})
+    (run / LOG).touch()
+    begin(run, "lr = 2\n", False, False, Ranks(CPU))
+    assert read_card(run) == {} and (run / "recipe.toml").read_text() == "lr = 2\n"
+
+
+@pytest.mark.parametrize("written", [{LOG: "{}\n", CARD: "{}"}, {"recipe.toml": "lr = 1\n"}, {CARD: "{}", "mine": ""}])
+def test_what_has_begun_or_is_not_ours_is_left_alone(tmp_path, written):
+    for name, text in written.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=r"exists: give --out another name"):
+        begin(tmp_path, "lr = 2\n", False, False, Ranks(CPU))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == written
 
 
 def test_memory_is_counted_in_bytes():

@@ -19,9 +19,8 @@ RECIPE, CARD, LOG, STATES, MODEL = "recipe.toml", "card.json", "log.jsonl", "sta
 
 def begin(folder: Path, recipe: str, resumes: bool, allows_changes: bool, ranks: Ranks) -> None:
     """Make the folder with its recipe; ValueError if it is there and not to be gone on with, or was begun by another
-    recipe, which is said key by key."""
-    # A kill may have come before the recipe was in its place.
-    is_there = folder.is_file() or (folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()))
+    recipe, which is said key by key. A run that failed before its first step, as for want of memory, counts as none."""
+    is_there = folder.is_file() or (folder.is_dir() and _has_begun(folder))
     is_there = ranks.agree([is_there])[0] > 0  # asked of all ranks before the first one makes it
     if is_there and not resumes:
         raise ValueError(f"{folder} exists: give --out another name, or go on with that run by --resume.")
@@ -36,6 +35,16 @@ def begin(folder: Path, recipe: str, resumes: bool, allows_changes: bool, ranks:
         )
     if ranks.rank == 0:
         write_file(path, recipe.encode())
+        if not is_there:
+            (folder / CARD).unlink(missing_ok=True)
+    ranks.agree([0])  # no rank reads a card that is on its way out
+
+
+def _has_begun(folder: Path) -> bool:
+    """Whether anything is there but what a run writes before its first step, or what a kill left of its writing."""
+    names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    is_only_prepared = CARD in names and names <= {RECIPE, CARD, LOG}
+    return bool(names) and not (is_only_prepared and (LOG not in names or not (folder / LOG).stat().st_size))
 
 
 def differences(before: str, now: str) -> list[str]:
