@@ -3,6 +3,7 @@ import json
 import logging
 import os
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -157,6 +158,35 @@ def test_what_the_user_can_mend_is_one_sentence(tmp_path: Path, capsys: pytest.C
     assert captured.err.count("\n") == 1
     assert "nothing" in captured.err
     assert captured.out == ""
+
+
+def test_a_full_disk_is_one_sentence_that_names_what_cannot_be_written(
+    example_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, hard))  # no file may be longer: writing fails as on a full disk
+    try:
+        commands = [
+            ["vocab", str(example_folder / "my-text"), "--size", "600", "--out", str(out)],
+            ["convert", str(example_folder / "my-bert"), str(out), "--to", "hf"],
+            ["convert", str(example_folder / "my-bert"), str(out), "--to", "tf"],
+        ]
+        for command in commands:
+            assert run(command) == 2
+            said = capsys.readouterr().err.splitlines()[-1]
+            assert said == f"bertie: {out} cannot be written: File too large. Make room, or give another place."
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_standard_input_is_one_sentence(
+    example_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run(["tokenize", str(example_folder / "my-bert"), "-"]) == 2
+    assert "Standard input is closed" in capsys.readouterr().err
 
 
 def test_traceback_shows_where(tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -121,6 +124,20 @@ def test_a_file_stays_when_the_new_one_fails(tmp_path: Path) -> None:
         raise RuntimeError("disk full")
     assert target.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("replacing", [replacing_file, replacing_folder])
+def test_a_full_disk_is_said_of_the_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replacing: Callable[[Path], AbstractContextManager[Path]]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match=r"space left on device: 'target'$"), replacing(Path("target")):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError, match=r"denied: 'target'$"), replacing(Path("target")) as new:
+        raise PermissionError(errno.EACCES, "Permission denied", str(new))
+    with pytest.raises(OSError, match=r"denied: 'input'$"), replacing(Path("target")):
+        raise PermissionError(errno.EACCES, "Permission denied", "input")
+    assert list(tmp_path.iterdir()) == []
 
 
 WRITER = """

@@ -12,6 +12,7 @@ import click
 
 from bertie import __version__, console
 from bertie.commands import completion, features, glue, models, pretraining, report, tasks, text
+from bertie.sealed import FULL
 
 USER_ERROR, INTERRUPTED, TERMINATED = 2, 130, 143
 QUIET = "Say only what goes wrong."
@@ -126,9 +127,12 @@ def _advice(problem: click.ClickException) -> str:
 
 
 def _sentence(problem: ValueError | OSError) -> str:
-    if isinstance(problem, OSError) and problem.filename is not None:
-        return f"{problem.filename}: {problem.strerror}."
-    return str(problem)
+    if not isinstance(problem, OSError) or problem.strerror is None:
+        return str(problem)
+    if problem.errno in FULL:  # a pipe or a terminal has no name
+        where = problem.filename or "the output"
+        return f"{where} cannot be written: {problem.strerror}. Make room, or give another place."
+    return ": ".join(filter(None, [problem.filename, problem.strerror])) + "."
 
 
 def _terminate(signal_number: int, frame: FrameType | None) -> None:

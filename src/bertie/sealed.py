@@ -15,6 +15,7 @@ from pathlib import Path
 FORMAT_VERSION = 1
 LINUX_HERE, LINUX_EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of renameat2(2)
 MAC_SWAP = 2  # RENAME_SWAP of renamex_np(2)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what the system says where there is no room to write
 
 
 @contextmanager
@@ -23,42 +24,34 @@ def replacing_folder(target: Path) -> Iterator[Path]:
 
     ValueError if another process is filling it.
     """
-    target = target.resolve()  # where the target is a link, the folder that it leads to is replaced
-    partial = _partial(target)
-    partial.mkdir(parents=True, exist_ok=True)
-    handle = os.open(partial, os.O_RDONLY)
-    try:
-        lock(handle)
-    except BlockingIOError:
-        os.close(handle)
-        raise ValueError(f"{target} is being written by another process: wait for it to end, or stop it.") from None
-    try:
-        _empty(partial)  # of what a killed writer left
-        yield partial
-        for path in [*partial.rglob("*"), partial]:
-            _flush(path)
-        if target.is_dir():
-            _exchange(partial, target)
-        else:
-            partial.rename(target)
-        _flush(target.parent)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)  # after an exchange: the old one
-        os.close(handle)
+    given, target = target, target.resolve()  # where the target is a link, the folder that it leads to is replaced
+    with _naming(given, _partial(target)), _alone(target) as partial:
+        try:
+            yield partial
+            for path in [*partial.rglob("*"), partial]:
+                _flush(path)
+            if target.is_dir():
+                _exchange(partial, target)
+            else:
+                partial.rename(target)
+            _flush(target.parent)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)  # after an exchange: the old one
 
 
 @contextmanager
 def replacing_file(target: Path) -> Iterator[Path]:
     """A path to write: the file takes the target's place when the block ends well and is removed when it does not."""
     partial = _partial(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        yield partial
-        _flush(partial)
-        partial.replace(target)
-        _flush(target.parent)
-    finally:
-        partial.unlink(missing_ok=True)
+    with _naming(target, partial):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield partial
+            _flush(partial)
+            partial.replace(target)
+            _flush(target.parent)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def write_file(target: Path, data: bytes) -> None:
@@ -137,6 +130,35 @@ def _render(contents: Mapping[str, object]) -> bytes:
 
 def _partial(target: Path) -> Path:
     return target.with_name(f".{target.name}.partial")
+
+
+@contextmanager
+def _naming(target: Path, partial: Path) -> Iterator[None]:
+    """Have the system's complaint name the target, not the partial one; of a full disk it names nothing at all."""
+    try:
+        yield
+    except OSError as error:
+        is_nameless = error.filename is None and error.errno in FULL
+        if is_nameless or str(error.filename).startswith(str(partial)):
+            error.filename = str(target)
+        raise
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[Path]:
+    """The target's partial folder, empty; ValueError if another process is filling it."""
+    partial = _partial(target)
+    partial.mkdir(parents=True, exist_ok=True)
+    handle = os.open(partial, os.O_RDONLY)
+    try:
+        try:
+            lock(handle)
+        except BlockingIOError:
+            raise ValueError(f"{target} is being written by another process: wait for it to end, or stop it.") from None
+        _empty(partial)  # of what a killed writer left
+        yield partial
+    finally:
+        os.close(handle)
 
 
 def _empty(folder: Path) -> None:

@@ -80,6 +80,14 @@ def test_every_truncation_of_safetensors_is_refused_by_name(tmp_path: Path) -> N
             read(tmp_path)
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_weights_that_may_not_be_read_are_not_called_missing(tmp_path: Path) -> None:
+    write_weights(tmp_path, TENSORS)
+    (tmp_path / "model.safetensors").chmod(0)
+    with pytest.raises(PermissionError, match=r"model\.safetensors"):
+        read(tmp_path)
+
+
 def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no weights"):
         find_weights(tmp_path)

@@ -94,6 +94,16 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path):
         read(tmp_path / "a.txt")
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read_is_refused_inside_another_too(folder):
+    (folder / "deep").chmod(0)
+    try:
+        with pytest.raises(ValueError, match="deep cannot be read: Permission denied"):
+            find([folder])
+    finally:
+        (folder / "deep").chmod(0o755)
+
+
 def test_a_file_that_has_gone_is_refused(tmp_path):
     path = tmp_path / "a.txt"
     path.touch()
@@ -197,6 +207,12 @@ def test_standard_input_is_read_to_its_end_however_it_comes(monkeypatch):
         give_standard_input(monkeypatch, raw)
         assert read("-") == (TEXT, "plain")
     writer.join()
+
+
+def test_no_standard_input_is_refused(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ValueError, match="Standard input is closed"):
+        read("-")
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)

@@ -95,3 +95,8 @@ def test_a_process_that_fails_is_reported(capfd: pytest.CaptureFixture[str]) -> 
 def test_no_workers_are_refused() -> None:
     with pytest.raises(ValueError, match="workers=0: give 1 or more"):
         list(in_order(refuse_seven, range(3), 0))
+
+
+def test_far_more_workers_than_cores_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"workers=100000 is far more than .* give at most [0-9]+\."):
+        next(in_order(refuse_seven, range(3), 100_000))

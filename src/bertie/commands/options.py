@@ -2,7 +2,6 @@
 
 import json
 import signal
-import sys
 from collections.abc import Iterator
 
 import click
@@ -32,7 +31,9 @@ def read_texts(text: str) -> Iterator[str]:
     if text != "-":
         yield text
         return
-    for number, line in enumerate(sys.stdin.buffer, 1):
+    from bertie.text.sources import standard_input
+
+    for number, line in enumerate(standard_input(), 1):
         try:
             yield line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:

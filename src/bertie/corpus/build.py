@@ -4,10 +4,9 @@ The processes do what depends on a block of text alone. What depends on all of i
 each goes) is done by the first process, which gets the blocks back in order.
 """
 
-import errno
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -60,7 +59,6 @@ def build_corpus(
     num_bytes, has_words = sum(source.size for source in sources), config.language == "zh"
     prepare, sieve = Preparer(tokenizer, has_words, config.near_duplicates), Sieve(config.near_duplicates)
     with (
-        _saying_what_is_full(out),
         replacing_folder(out) as folder,
         closing(Parts(folder, dtype_of(tokenizer), has_words, config.validation, num_bytes)) as parts,
     ):
@@ -84,18 +82,6 @@ def _copy_card(vocabulary: Path, folder: Path) -> None:
     card = path.read_bytes() if path.is_file() else b""
     if b'"figures"' in card:  # a corpus may be given as the vocabulary too, and its card is another
         write_file(folder / VOCABULARY_CARD, card)
-
-
-@contextmanager
-def _saying_what_is_full(out: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as problem:
-        if problem.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        raise ValueError(
-            f"{out} cannot be written: {problem.strerror}. Make room, or give another place; nothing of it is left."
-        ) from None
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 import json
 import logging
+import os
 import pickle
+import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+OS_ERROR = re.compile(r"\(os error ([0-9]+)\)")  # how safetensors says what the system said
 SAFETENSORS, PICKLE, INDEX = "model.safetensors", "pytorch_model.bin", ".index.json"
 
 # All that torch.load was seen to raise for 12,000 damaged files.
@@ -55,7 +58,10 @@ def write_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:
     try:
         save_file(whole, path, metadata={"format": "pt"})
     except SafetensorError as error:  # the disk is full, say
-        raise OSError(f"{path} cannot be written: {error}.") from error
+        number = OS_ERROR.search(str(error))
+        if number is None:
+            raise OSError(f"{path} cannot be written: {error}.") from error
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
     path.chmod(mode)
 
 
@@ -92,6 +98,7 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
 
 
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    path.open("rb").close()  # of a file that may not be read safetensors says that it is not there
     try:
         return load_file(path)
     except SafetensorError as error:

@@ -5,6 +5,7 @@ import gzip
 import importlib
 import io
 import lzma
+import os
 import re
 import stat
 import sys
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -79,12 +80,19 @@ def opened(source: Source) -> Iterator[Stream]:
         yield Stream(file, form, is_seekable and file is raw, raw.tell if is_seekable else lambda: 0)
 
 
+def standard_input() -> BinaryIO:
+    """Its bytes; ValueError when this process was started without one."""
+    if sys.stdin is None:
+        raise ValueError("Standard input is closed: pipe text into it, or give something else than -.")
+    return sys.stdin.buffer
+
+
 def _sources(given: str) -> list[Source]:
     if given == STANDARD_INPUT:
         return [Source("standard input", None, 0, True)]
     path = Path(given)
     if given and path.is_dir():
-        files = [file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path).parts)]
+        files = [file for file in _files(path) if file.is_file()]
         if not files:
             raise ValueError(f"{given} is a folder without files: name one that holds text.")
         return [_file(file, is_asked_for=False) for file in sorted(files)]
@@ -95,6 +103,17 @@ def _sources(given: str) -> list[Source]:
     if not matches:
         raise ValueError(f"{given!r} does not exist: name files, folders or globs, or - for standard input.")
     return [source for match in matches for source in _sources(str(match))]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """What the folder and those in it hold, without what is hidden; ValueError for one that may not be read."""
+    for inner, folders, names in os.walk(folder, onerror=_refuse_folder):
+        folders[:] = [name for name in folders if not _is_hidden([name])]
+        yield from (Path(inner, name) for name in names if not _is_hidden([name]))
+
+
+def _refuse_folder(error: OSError) -> NoReturn:
+    raise ValueError(f"{error.filename} cannot be read: {error.strerror}.") from None
 
 
 def _file(path: Path, is_asked_for: bool) -> Source:
@@ -133,7 +152,8 @@ class Parts(io.RawIOBase):
 def _raw(source: Source) -> Iterator[io.BufferedReader]:
     if source.path is None:
         # A pipe hands over what was written so far; a form is told by more than that.
-        yield io.BufferedReader(Parts(iter(lambda: sys.stdin.buffer.read(HEAD), b"")), HEAD)
+        given = standard_input()
+        yield io.BufferedReader(Parts(iter(lambda: given.read(HEAD), b"")), HEAD)
         return
     try:
         file = source.path.open("rb")

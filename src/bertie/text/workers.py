@@ -1,6 +1,7 @@
 """Work shared out to processes, its results in the order of the work: the same for any number of processes."""
 
 import multiprocessing
+import os
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,8 @@ Error: TypeAlias = ValueError | OSError
 Line: TypeAlias = "Connection[Item, tuple[Result] | Error]"  # to a process: items there, answers back
 Team: TypeAlias = "dict[Line[Item, Result], SpawnProcess]"
 
+MOST_WORKERS = 16  # a core: a slip of the finger must not fill the memory with processes
+
 
 def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[Result]:
     """`function` of each item, in the order of the items; at most two items a process are on their way at a time.
@@ -24,6 +27,12 @@ def in_order(function: Callable[[Item], Result], items: Iterable[Item], workers:
     """
     if workers < 1:
         raise ValueError(f"workers={workers}: give 1 or more processes.")
+    cores = os.cpu_count() or 1
+    if workers > MOST_WORKERS * cores:
+        raise ValueError(
+            f"workers={workers} is far more than this machine's cores, {cores}, can serve: give at most "
+            f"{MOST_WORKERS * cores}."
+        )
     if workers == 1:
         yield from map(function, items)
         return
