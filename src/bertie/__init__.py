@@ -7,7 +7,14 @@ from bertie.version import __version__
 
 if TYPE_CHECKING:
     from bertie.serving.predict import Bert, load
-    from bertie.tasks.estimators import MultipleChoice, QuestionAnswerer, TextClassifier, TextRegressor, TokenTagger
+    from bertie.tasks.estimators import (
+        MultipleChoice,
+        QuestionAnswerer,
+        SentenceEncoder,
+        TextClassifier,
+        TextRegressor,
+        TokenTagger,
+    )
     from bertie.text.wordpiece import Encoding, Tokenizer
 
 __all__ = [
@@ -15,6 +22,7 @@ __all__ = [
     "Encoding",
     "MultipleChoice",
     "QuestionAnswerer",
+    "SentenceEncoder",
     "TextClassifier",
     "TextRegressor",
     "TokenTagger",
@@ -28,6 +36,7 @@ HOMES = {
     "Encoding": "bertie.text.wordpiece",
     "MultipleChoice": "bertie.tasks.estimators",
     "QuestionAnswerer": "bertie.tasks.estimators",
+    "SentenceEncoder": "bertie.tasks.estimators",
     "TextClassifier": "bertie.tasks.estimators",
     "TextRegressor": "bertie.tasks.estimators",
     "TokenTagger": "bertie.tasks.estimators",

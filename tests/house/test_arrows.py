@@ -35,7 +35,6 @@ WITH_TORCH = {
         "best",
         "modes",
         "trained",
-        "embed",
         "estimators",
         "glue",
         "features",

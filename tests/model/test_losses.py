@@ -55,6 +55,47 @@ def test_spans() -> None:
     assert_finite_gradient(total, logits)
 
 
+def unit(vector: Tensor) -> Tensor:
+    return vector / vector.square().sum().sqrt()
+
+
+def test_cosines() -> None:
+    vectors = random(6, 4)
+    total, count = losses.cosine_loss(vectors, torch.tensor([0.25, float("nan"), 1.0]))
+    found = [unit(vectors[2 * row]) @ unit(vectors[2 * row + 1]) for row in range(3)]
+    torch.testing.assert_close(total, (found[0] - 0.25) ** 2 + (found[2] - 1) ** 2)
+    assert int(count) == 2
+    assert_finite_gradient(total, vectors)
+
+
+@pytest.mark.parametrize("own_only", [False, True])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [[0, 1], [2, 3], [4, 5]],
+        [[0, 1, 2], [3, 4, 5], [6, 7, 8]],
+        [[0, 1], [0, 3], [4, 1]],  # an equal first text, and an equal second one
+        [[0, 1, 2], [1, 0, 5], [6, 2, 1]],  # the first text of one is the second of another, and a third of yet another
+        [[0, 1, 2], [0, 4, 1], [6, 6, 8]],
+    ],
+)
+def test_ranking(texts: list[list[int]], own_only: bool) -> None:
+    table = random(9, 4)
+    vectors = table[torch.tensor(texts).flatten()]
+    total, count = losses.ranking_loss(vectors, torch.tensor(texts), 20.0, own_only)
+    expected = torch.zeros(())
+    for row, (first, second, *_) in enumerate(texts):
+        right = {first, *(one[1] for one in texts if one[0] == first)}
+        wrong = [text for one in (texts[row : row + 1] if own_only else texts) for text in one[1:]]
+        others = [text for text in wrong if text not in right]
+        scores = torch.stack([20 * unit(table[first]) @ unit(table[text]) for text in (second, *others)])
+        expected = expected + cross_entropy(scores, torch.tensor(0))
+    torch.testing.assert_close(total, expected)
+    assert int(count) == len(texts)
+    if total:  # a second text alone is always the nearest
+        assert_finite_gradient(total, table)
+
+
 def test_choices() -> None:
     scores = random(9)
     total, count = losses.choice_loss(scores, STARTS, torch.tensor([3, 0, -100, -100, -100]))

@@ -13,7 +13,7 @@ from bertie.model.folder import build, load, save
 from bertie.model.lora import LowRank
 from bertie.tasks.files import Columns
 from bertie.tasks.modes import make_model
-from bertie.tasks.network import pack_rows, task_loss
+from bertie.tasks.network import form_of, pack_rows, task_loss
 from bertie.tasks.recipe import ModeConfig, change, make_recipe
 from bertie.tasks.run import Order, finetune
 from bertie.tasks.trained import Trained
@@ -62,7 +62,7 @@ def one_backward(model, tokenizer, task):
     """The model after a backward pass over two texts."""
     rows = task.encode(task_examples(), tokenizer)
     model.train()
-    task_loss(task)(model, pack_rows(rows, task.head, task.problem_type))[task.head].loss.backward()
+    task_loss(task)(model, pack_rows(rows, form_of(task)))[task.head].loss.backward()
     return model
 
 
@@ -235,7 +235,7 @@ def test_merging_changes_no_output(deep_folder, tokenizer):
     rows = change(make_recipe("stable", "classify"), "classify", ['labels=["no","yes"]'])[1].encode(
         task_examples(), tokenizer
     )
-    batch = pack_rows(rows, "class", None).batch
+    batch = pack_rows(rows, "class").batch
     merged = Model(model.config, {"class": 2})
     merged.load_state_dict(merged_state(model), assign=True)
     with torch.inference_mode():

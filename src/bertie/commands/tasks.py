@@ -66,7 +66,7 @@ def finetune(
 ) -> None:
     """Have a model learn TASK from the labelled examples in DATA, a file or a folder.
 
-    TASK is classify, regress, tag, answer or choose, or the name of a benchmark: cola, squad-v1, conll-ner ...
+    TASK is classify, regress, tag, answer, choose or embed, or the name of a benchmark: cola, squad-v1, conll-ner ...
 
     \b
     Example: bertie finetune classify reviews.csv --model my-bert --out my-run

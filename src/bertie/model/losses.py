@@ -62,6 +62,35 @@ def choice_loss(scores_S: Tensor, starts_B: Tensor, labels_B: Tensor) -> Loss:
     return torch.where(is_labelled_B, losses_B, 0.0).sum(), is_labelled_B.sum()
 
 
+def cosine_loss(vectors_SD: Tensor, cosines_B: Tensor) -> Loss:
+    """Squared error of the cosine of each pair of texts, whose vectors stand one after the other."""
+    first_BD, second_BD = vectors_SD.float().view(len(cosines_B), 2, -1).unbind(1)
+    found_B = functional.cosine_similarity(first_BD, second_BD, dim=-1)
+    return _sum_where_labelled((found_B - cosines_B.nan_to_num()) ** 2, cosines_B)
+
+
+def ranking_loss(vectors_SD: Tensor, texts_BK: Tensor, scale: float, is_own_only: bool = False) -> Loss:
+    """Cross-entropy of each row's second text among the second and later texts of all rows, by their cosines with its
+    first text times `scale`; with is_own_only, of its own row alone.
+
+    texts_BK: the number of each text, whose vectors stand row by row; equal texts have the same. What is right too
+    does not compete: the second texts of rows with an equal first one, and that one itself.
+    """
+    num_rows, num_texts = texts_BK.shape
+    vectors_BKD = functional.normalize(vectors_SD.float(), dim=-1).view(num_rows, num_texts, -1)
+    candidates_CD = vectors_BKD[:, 1:].transpose(0, 1).flatten(0, 1)  # all second ones, then all third ones
+    texts_C = texts_BK[:, 1:].T.flatten()
+    rows_B = torch.arange(num_rows, device=vectors_SD.device)
+    is_same_first_BB = texts_BK[:, :1] == texts_BK[:, 0]
+    is_second_BC = texts_BK[:, 1:2] == texts_C
+    is_left_out_BC = (is_same_first_BB.float() @ is_second_BC.float() > 0) | (texts_BK[:, :1] == texts_C)
+    if is_own_only:
+        is_left_out_BC |= rows_B[:, None] != rows_B.repeat(num_texts - 1)
+    is_left_out_BC[rows_B, rows_B] = False  # the own second text
+    scores_BC = (scale * vectors_BKD[:, 0] @ candidates_CD.T).masked_fill(is_left_out_BC, -torch.inf)
+    return _cross_entropy(scores_BC, rows_B)
+
+
 def _cross_entropy(logits_C: Tensor, labels: Tensor) -> Loss:
     loss = functional.cross_entropy(logits_C.float(), labels, ignore_index=NONE, reduction="sum")
     return loss, (labels != NONE).sum()

@@ -19,6 +19,7 @@ from bertie.tasks.task import (
     missing_label,
     number_of,
     softmax,
+    stated_number,
 )
 from bertie.text.wordpiece import Tokenizer
 
@@ -169,7 +170,7 @@ class Regress:
         return self.metrics[0]
 
     def learn(self, examples: Sequence[Example]) -> Self:
-        numbers = np.array([_number(example) for example in examples])
+        numbers = np.array([stated_number(example) for example in examples])
         if not len(numbers) or numbers.std() == 0:
             raise ValueError(f"all {len(numbers):,} examples have the same number: there is nothing to learn.")
         if not self.standardise:
@@ -179,7 +180,7 @@ class Regress:
     def encode(self, examples: Sequence[Example], tokenizer: Tokenizer) -> list[Row]:
         stated = [example.label is not None or example.number is not None for example in examples]
         targets = [
-            np.array([(_number(example) - self.mean) / self.deviation]) if is_stated else None
+            np.array([(stated_number(example) - self.mean) / self.deviation]) if is_stated else None
             for example, is_stated in zip(examples, stated, strict=True)
         ]
         return _rows(examples, tokenizer, self.max_length, self.long, targets)
@@ -189,7 +190,7 @@ class Regress:
         return [Prediction(number=float(one[0]) * self.deviation + self.mean) for one in logits]
 
     def score(self, predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
-        gold = [_number(example) for example in examples]
+        gold = [stated_number(example) for example in examples]
         called = [prediction.number or 0.0 for prediction in predictions]
         return {name: NUMBER_METRICS[name](gold, called) for name in self.metrics}
 
@@ -198,21 +199,6 @@ class Regress:
 
     def describe(self, prediction: Prediction, example: Example) -> dict[str, object]:
         return {"id": example.id, "number": prediction.number}
-
-
-def _number(example: Example) -> float:
-    """The example's number, which a table holds as a label."""
-    if example.number is not None:
-        return example.number
-    if example.label is None:
-        raise missing_label(example)
-    try:
-        number = float(example.label)
-    except ValueError:
-        number = float("nan")
-    if not np.isfinite(number):
-        raise ValueError(f"{example.where}: {example.label!r} is not a number: to learn names, the task is classify.")
-    return number
 
 
 def _rows(

@@ -235,23 +235,71 @@ class MultipleChoice(_Learner):
         return _main_score(self._fitted(), examples)
 
 
+class SentenceEncoder(_Learner):
+    """A vector for each text; texts that belong together are near."""
+
+    def fit(self, X: Iterable[Sequence[str]], y: Iterable[float] | None = None) -> Self:
+        """Learn from pairs and how alike each is; without y from pairs that belong together, or from triplets whose
+        third text does not belong to the first."""
+        names = ("anchor", "positive", "negative")
+        rows = [{**dict(zip(names, parts, strict=False)), "label": number} for parts, number in _related(X, y)]
+        self._learn("embed", rows)
+        return self
+
+    def predict(self, X: Iterable[str]) -> NDArray[np.float32]:
+        """The vectors, one a row."""
+        width = self._fitted().model.config.width
+        found = self._predict([_example(text) for text in _texts(X, (1,))])
+        vectors = [prediction.vectors for prediction in found if prediction.vectors is not None]
+        return np.array(vectors, np.float32).reshape(-1, width)
+
+    def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
+        """The same: the form in which scikit-learn's pipelines ask for it."""
+        return self.predict(X)
+
+    def score(self, X: Iterable[Sequence[str]], y: Iterable[float] | None = None) -> float:
+        """Spearman's correlation with y; without y the mean reciprocal rank of each pair's second text, or the share of
+        triplets whose second text is nearer."""
+        examples = [
+            Example(text=parts[0], pair=parts[1], negative=parts[2] if len(parts) == 3 else None, number=number)
+            for parts, number in _related(X, y)
+        ]
+        return _main_score(self._fitted(), examples)
+
+    def __sklearn_tags__(self) -> object:
+        return _tags("transformer")
+
+
 def _main_score(trained: Trained, examples: Sequence[Example]) -> float:
     scores = trained.task.score(trained.predict(examples), examples)
     return scores[trained.task.main_score]
 
 
-def _texts(given: Iterable[object]) -> list[tuple[str, ...]]:
-    """Each text, or pair, as a tuple; ValueError for anything else."""
+def _texts(given: Iterable[object], allowed: Sequence[int] = (1, 2)) -> list[tuple[str, ...]]:
+    """Each text, or pair, or whatever is allowed, as a tuple; ValueError for anything else."""
     if isinstance(given, str):
         raise ValueError("X is a single text: put it in a list.")
+    kinds = {1: "a text", 2: "a pair of texts", 3: "a triplet of texts"}
     found: list[tuple[str, ...]] = []
     for number, one in enumerate(given):
         parts = (one,) if isinstance(one, str) else tuple(one) if isinstance(one, Sequence | np.ndarray) else ()
         texts = tuple(str(part) for part in parts if isinstance(part, str))
-        if len(parts) not in (1, 2) or len(texts) < len(parts):
-            raise ValueError(f"X[{number}] is {one!r}; give a text, or a pair of texts.")
+        if len(parts) not in allowed or len(texts) < len(parts):
+            raise ValueError(f"X[{number}] is {one!r}; give {' or '.join(kinds[count] for count in allowed)}.")
         found.append(texts)
     return found
+
+
+def _related(X: Iterable[object], y: Iterable[float] | None) -> list[tuple[tuple[str, ...], float | None]]:
+    """Pairs with their scores, or pairs or triplets without."""
+    texts = _texts(X, (2, 3) if y is None else (2,))
+    for number, parts in enumerate(texts):
+        if len(parts) != len(texts[0]):
+            raise ValueError(
+                f"X[{number}] has {len(parts)} texts, X[0] {len(texts[0])}: give pairs or triplets, not both."
+            )
+    scores: list[float | None] = [None] * len(texts) if y is None else [float(one) for one in y]
+    return _paired(texts, scores)
 
 
 def _example(parts: tuple[str, ...]) -> Example:

@@ -120,7 +120,7 @@ def _rows(texts: Sequence[tuple[str, ...]], tokenizer: Tokenizer, max_length: in
 @torch.inference_mode()
 def _values(model: Model, rows: Sequence[Row], numbers: Sequence[int]) -> list[Logits]:
     """T L D of each row."""
-    batch = pack_rows(rows, "tag", None).batch.to(model.encoder.embeddings.words.weight.device)
+    batch = pack_rows(rows, "tag").batch.to(model.encoder.embeddings.words.weight.device)
     first = min(numbers)
     hidden_LND = model.encoder.layer_outputs(batch, range(first, max(numbers) + 1))
     values_NLD = hidden_LND[[number - first for number in numbers]].movedim(1, 0).float().cpu().numpy()

@@ -22,10 +22,15 @@ TEXTS: tuple[tuple[str, str | None], ...] = (
     ("question", "sentence"),
     ("#1 String", "#2 String"),
     ("text", "pair"),
+    ("anchor", "positive"),
+    ("query", "positive"),
+    ("query", "passage"),
+    ("question", "answer"),
     *((name, None) for name in ("text", "sentence", "text_a", "content", "review", "comment", "question")),
 )
 LABELS = ("label", "labels", "gold_label", "Quality", "is_duplicate", "class", "category", "target", "score", "stars")
 IDS = ("id", "index", "qid")
+NEGATIVES = ("negative", "neg", "hard_negative")
 WORDS, TAGS = ("words", "tokens"), ("tags", "ner_tags", "labels")
 STEMS = ("sent1", "context", "question", "prompt", "text", "ctx")
 ENDING_LISTS = ("endings", "choices", "options")
@@ -57,6 +62,15 @@ class Layout:
 
 def read_texts(path: Path, columns: Columns, layout: Layout) -> list[Example]:
     """Texts or pairs with a label each; a plain file without tabs is a text a line."""
+    return _read_texts(path, columns, layout, ())
+
+
+def read_related(path: Path, columns: Columns, layout: Layout) -> list[Example]:
+    """Texts, pairs with a score or without, or pairs and a third text that does not belong to the first."""
+    return _read_texts(path, columns, layout, NEGATIVES)
+
+
+def _read_texts(path: Path, columns: Columns, layout: Layout, negatives: Sequence[str]) -> list[Example]:
     if path.suffix == ".txt" and "\t" not in (lines := read_text(path)).partition("\n")[0]:
         return [
             Example(where=f"{path}, line {number}", id=str(number), text=line)
@@ -65,7 +79,8 @@ def read_texts(path: Path, columns: Columns, layout: Layout) -> list[Example]:
     table = read_table(path, layout.names, layout.is_ragged)
     text, pair = _text_columns(table, columns)
     label = _column(table, columns.label, LABELS)
-    _tell(table, {"text": text, "pair": pair, "label": label}, columns)
+    negative = _column(table, None, negatives)
+    _tell(table, {"text": text, "pair": pair, "negative": negative, "label": label}, columns)
     number = _column(table, None, IDS)
     renamed = dict(layout.renamed)
     examples = []
@@ -77,6 +92,7 @@ def read_texts(path: Path, columns: Columns, layout: Layout) -> list[Example]:
             id=str(values.get(number, count)) if number else str(count),
             text=_text(values, text, where),
             pair=_text(values, pair, where) if pair else None,
+            negative=_text(values, negative, where) if negative else None,
         )
         stated = values.get(label) if label else None
         if isinstance(stated, list):
@@ -157,6 +173,7 @@ def read_choices(path: Path, columns: Columns, layout: Layout) -> list[Example]:
 Reader = Callable[[Path, Columns, Layout], list[Example]]
 READERS: Mapping[str, Reader] = {
     "texts": read_texts,
+    "related": read_related,
     "tags": read_tags,
     "answers": read_answers,
     "choices": read_choices,
@@ -211,7 +228,7 @@ def _needed(table: Table, wanted: str | None, usual: Sequence[str], flag: str) -
 def _tell(table: Table, found: Mapping[str, str | None], columns: Columns) -> None:
     """Say which columns were guessed."""
     stated = {"text": columns.text, "pair": columns.pair, "label": columns.label}
-    guessed = [f"{what} from column {name!r}" for what, name in found.items() if name and not stated[what]]
+    guessed = [f"{what} from column {name!r}" for what, name in found.items() if name and not stated.get(what)]
     if guessed:
         log.info("%s: %s.", table.name, ", ".join(guessed))
 

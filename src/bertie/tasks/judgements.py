@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bertie.sealed import write_file
+from bertie.tasks.embed import cosines
 from bertie.tasks.task import Example, Prediction
 
 FILE = "held_out.jsonl"
@@ -30,6 +31,8 @@ def _compare(prediction: Prediction, example: Example) -> tuple[str, str, float]
     if prediction.label is not None:
         gold = example.label or ""
         return gold, prediction.label, _weight(prediction, prediction.label, prediction.label == gold)
+    if prediction.vectors is not None and example.label is None and example.number is None:
+        return _compare_related(prediction, example)
     if prediction.number is not None:
         truth = float(example.label or 0) if example.number is None else example.number
         return f"{truth:g}", f"{prediction.number:g}", abs(truth - prediction.number)
@@ -48,6 +51,16 @@ def _compare(prediction: Prediction, example: Example) -> tuple[str, str, float]
     labels = "|".join(example.labels or ()) or example.label or ""
     called = "|".join(prediction.labels)
     return labels, called, float(set(labels.split("|")) != set(called.split("|")))
+
+
+def _compare_related(prediction: Prediction, example: Example) -> tuple[str, str, float]:
+    """Of a triplet which of its texts is nearer; of a pair how far it is from being one."""
+    assert prediction.vectors is not None
+    nearness, *others = cosines(prediction.vectors)
+    if not others:
+        return "1", f"{nearness:g}", 1 - nearness
+    right, wrong = example.pair or "", example.negative or ""
+    return right, right if nearness > others[0] else wrong, float(nearness <= others[0])
 
 
 def _weight(prediction: Prediction, called: str, is_right: bool) -> float:

@@ -11,7 +11,9 @@ from bertie.model.config import Features, ModelConfig
 from bertie.model.folder import fill, load, read_labels
 from bertie.model.heads import Model, draw_values
 from bertie.model.lora import add_lora
+from bertie.tasks.embed import Embed
 from bertie.tasks.named import AnyTask
+from bertie.tasks.network import heads_of
 from bertie.tasks.recipe import FinetuneRecipe, ModeConfig
 
 logger = logging.getLogger(__name__)
@@ -25,6 +27,8 @@ def make_model(folder: Path, task: AnyTask, recipe: FinetuneRecipe) -> Model:
             f"max_length is {task.max_length}, but {folder} has {found.config.max_positions} positions: make it "
             "smaller with --set max_length=N."
         )
+    if isinstance(task, Embed) and recipe.mode.is_frozen:
+        raise ValueError("embed has no head that could learn alone: leave layers to learn, or use LoRA.")
     config = _config(found.config, task, recipe)
     own = found.shapes.get(task.head)
     if own and task.labels and read_labels(folder, found).names != task.labels:
@@ -34,7 +38,7 @@ def make_model(folder: Path, task: AnyTask, recipe: FinetuneRecipe) -> Model:
     if not own or left_out:
         left_out.append(f"heads.{task.head}.")
     state = {name: one for name, one in found.state_dict().items() if not name.startswith(tuple(left_out))}
-    model = Model(config, {task.head: task.num_classes}, recipe.attention)
+    model = Model(config, heads_of(task), recipe.attention)
     generator = torch.Generator().manual_seed(recipe.seed)
     fill(model, state, generator, folder)
     set_to_learn(model, recipe.mode, generator)

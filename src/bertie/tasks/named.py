@@ -9,17 +9,19 @@ from bertie.config import from_values
 from bertie.tasks.answer import Answer
 from bertie.tasks.choose import Choose
 from bertie.tasks.classify import Classify, Regress
+from bertie.tasks.embed import Embed
 from bertie.tasks.files import READERS, Columns, Layout, find_file
 from bertie.tasks.tag import Tag
 from bertie.tasks.task import Example, Task
 
-AnyTask = Classify | Regress | Tag | Answer | Choose
+AnyTask = Classify | Regress | Tag | Answer | Choose | Embed
 KINDS: Mapping[str, type[AnyTask]] = {
     "classify": Classify,
     "regress": Regress,
     "tag": Tag,
     "answer": Answer,
     "choose": Choose,
+    "embed": Embed,
 }
 TRAIN = ("train.*", "*train*")
 DEV = ("dev.*", "dev_matched.*", "valid.*", "validation.*", "*valid*", "*dev*")
@@ -106,6 +108,7 @@ NAMED: Mapping[str, Named] = {
     "tag": Named("tag", "tags"),
     "answer": Named("answer", "answers"),
     "choose": Named("choose", "choices"),
+    "embed": Named("embed", "related"),
     "cola": Named(
         "classify",
         "texts",

@@ -9,8 +9,19 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from bertie.model.encoder import Batch
-from bertie.model.heads import Model
-from bertie.model.losses import Loss, choice_loss, class_loss, labels_loss, number_loss, span_loss, tag_loss
+from bertie.model.heads import Model, pool
+from bertie.model.losses import (
+    Loss,
+    choice_loss,
+    class_loss,
+    cosine_loss,
+    labels_loss,
+    number_loss,
+    ranking_loss,
+    span_loss,
+    tag_loss,
+)
+from bertie.tasks.embed import Embed
 from bertie.tasks.task import NONE, Output, Row, Task
 from bertie.training.loop import Part
 
@@ -35,7 +46,7 @@ class Labelled:
         return Labelled(self.batch.to(device), targets, self.starts_B.to(device), self.num_targets, read)
 
 
-def pack_rows(rows: Sequence[Row], head: str, problem_type: str | None) -> Labelled:
+def pack_rows(rows: Sequence[Row], form: str) -> Labelled:
     """The rows as one batch, on the CPU; with targets if all of them have some."""
     batch = _flat(rows)
     starts_B = torch.tensor([0, *(len(row.ids) for row in rows)]).cumsum(0)
@@ -44,9 +55,9 @@ def pack_rows(rows: Sequence[Row], head: str, problem_type: str | None) -> Label
     known = [row.targets for row in rows if row.targets is not None]
     if len(known) < len(rows):
         return Labelled(batch, None, starts_B, 0, read)
-    targets = SHAPES[_form(head, problem_type)](known)
+    targets = SHAPES[form](known)
     is_learned = targets.isfinite() if targets.is_floating_point() else targets != NONE
-    per_target = 2 if head == "span" else 1  # a span is one target of two numbers
+    per_target = targets.shape[1] if form in ("span", "texts") else 1  # one target of several numbers
     return Labelled(batch, targets, starts_B, int(is_learned.sum()) // per_target, read)
 
 
@@ -63,9 +74,26 @@ def _flat(rows: Sequence[Row]) -> Batch:
     )
 
 
-def _form(head: str, problem_type: str | None) -> str:
-    """How the targets of a head are shaped: a class head has three uses."""
-    return {"regression": "number", "multi_label_classification": "labels"}.get(problem_type or "", head)
+def form_of(task: Task) -> str:
+    """How the targets of a task are shaped: a class head has three uses, vectors have two."""
+    if isinstance(task, Embed):
+        return "cosine" if task.form == "scores" else "texts"
+    forms = {"regression": "number", "multi_label_classification": "labels"}
+    return forms.get(task.problem_type or "", task.head)
+
+
+def heads_of(task: Task) -> dict[str, int]:
+    """The heads of a task's model, as `Model` takes them."""
+    return {} if isinstance(task, Embed) else {task.head: task.num_classes}
+
+
+def outputs_of(model: nn.Module, task: Task, labelled: Labelled) -> Tensor:
+    """What the task reads of the model: its head's logits, or each text's vector (S D)."""
+    outputs = model(labelled.batch, labelled.read)
+    if isinstance(task, Embed):
+        return pool(outputs["hidden"], labelled.batch.starts_S, task.pooling)
+    logits: Tensor = outputs[task.head]
+    return logits
 
 
 SHAPES: Mapping[str, Callable[[Sequence[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]], Tensor]] = {
@@ -74,21 +102,28 @@ SHAPES: Mapping[str, Callable[[Sequence[np.ndarray[tuple[int, ...], np.dtype[np.
     "tag": lambda known: torch.from_numpy(np.concatenate(known)).long(),
     "span": lambda known: torch.from_numpy(np.stack(known)).long(),
     "number": lambda known: torch.from_numpy(np.concatenate(known)).float(),
+    "cosine": lambda known: torch.from_numpy(np.concatenate(known)).float(),
+    "texts": lambda known: torch.from_numpy(np.stack(known)).long(),
     "labels": lambda known: torch.from_numpy(np.stack(known)).float(),
 }
 
 
 def task_loss(task: Task, weights_C: Tensor | None = None) -> Callable[[nn.Module, Labelled], Mapping[str, Part]]:
     """The loss that training descends; with weights, each class counts by its own."""
-    form = _form(task.head, task.problem_type)
 
     def loss(model: nn.Module, labelled: Labelled) -> dict[str, Part]:
-        logits = model(labelled.batch, labelled.read)[task.head]
+        logits = outputs_of(model, task, labelled)
         if weights_C is not None:
             return {task.head: Part(_weighted(logits, labelled, weights_C))}
-        return {task.head: Part(LOSSES[form](logits, labelled)[0])}
+        return {task.head: Part(_loss_of(task, logits, labelled)[0])}
 
     return loss
+
+
+def _loss_of(task: Task, logits: Tensor, labelled: Labelled) -> Loss:
+    if isinstance(task, Embed) and task.form != "scores":
+        return ranking_loss(logits, _targets(labelled), task.scale, task.negatives == "own")
+    return LOSSES[form_of(task)](logits, labelled)
 
 
 def _weighted(logits_SC: Tensor, labelled: Labelled, weights_C: Tensor) -> Tensor:
@@ -112,6 +147,7 @@ def _targets(labelled: Labelled) -> Tensor:
 LOSSES: Mapping[str, Callable[[Tensor, Labelled], Loss]] = {
     "class": lambda logits, labelled: class_loss(logits, _targets(labelled)),
     "number": lambda logits, labelled: number_loss(logits, _targets(labelled)),
+    "cosine": lambda vectors, labelled: cosine_loss(vectors, _targets(labelled)),
     "labels": lambda logits, labelled: labels_loss(logits, _targets(labelled)),
     "tag": lambda logits, labelled: tag_loss(logits, _targets(labelled)),
     "span": lambda logits, labelled: span_loss(logits, labelled.batch.starts_S, _targets(labelled)),
@@ -152,16 +188,15 @@ class Judged:
 def judge(model: nn.Module, task: Task, rows: Sequence[Row], device: torch.device, precision: str) -> Judged:
     """What the model, which is put into its state for this, says of the rows."""
     model.eval()
-    form = _form(task.head, task.problem_type)
     judged = Judged(len(rows))
     for numbers in by_length(rows):
         chosen = [rows[number] for number in numbers]
-        labelled = pack_rows(chosen, task.head, task.problem_type).to(device)
+        labelled = pack_rows(chosen, form_of(task)).to(device)
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16"):
-            logits = model(labelled.batch, labelled.read)[task.head]
+            logits = outputs_of(model, task, labelled)
         loss = (0.0, 0)
         if labelled.targets is not None:
-            total, count = LOSSES[form](logits, labelled)
+            total, count = _loss_of(task, logits, labelled)
             loss = float(total), int(count)
         judged.add(numbers, _split(chosen, logits, task.head), loss)
     return judged
@@ -194,6 +229,7 @@ def _split(rows: Sequence[Row], logits: Tensor, head: str) -> list[Output]:
     sizes = {
         "class": [1] * len(rows),
         "choice": [len(row.ids) for row in rows],
+        "vector": [len(row.ids) for row in rows],
     }.get(head) or [row.num_tokens for row in rows]
     parts = np.split(logits.float().cpu().numpy(), np.cumsum(sizes)[:-1])
     return [Output(row, part[0] if head == "class" else part) for row, part in zip(rows, parts, strict=True)]

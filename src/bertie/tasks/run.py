@@ -22,7 +22,16 @@ from bertie.tasks.held_out import hold_out
 from bertie.tasks.judgements import FILE, write_judgements
 from bertie.tasks.modes import make_model
 from bertie.tasks.named import AnyTask, find_parts, named
-from bertie.tasks.network import Labelled, balanced_weights, features_size, judge, pack_rows, task_loss, with_features
+from bertie.tasks.network import (
+    Labelled,
+    balanced_weights,
+    features_size,
+    form_of,
+    judge,
+    pack_rows,
+    task_loss,
+    with_features,
+)
 from bertie.tasks.recipe import FinetuneRecipe, Written, loop_config, num_epochs
 from bertie.tasks.tag import Tag
 from bertie.tasks.task import Example, Row
@@ -131,7 +140,7 @@ class Parts:
         """The batch of this number: the rows in an order of their own each epoch, one epoch after the other."""
         size = self.order.recipe.batch // self.order.recipe.parts
         rows = [self._row(place) for place in range(number * size, (number + 1) * size)]
-        labelled = pack_rows(rows, self.task.head, self.task.problem_type)
+        labelled = pack_rows(rows, form_of(self.task))
         num_tokens = sum(row.num_tokens for row in rows)
         return Drawn(labelled.to(self.ranks.device), num_tokens, {self.task.head: labelled.num_targets})
 

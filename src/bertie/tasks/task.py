@@ -32,6 +32,7 @@ class Example:
     id: str = ""
     text: str = ""  # of `answer` the passage, of `choose` what comes before the endings
     pair: str | None = None  # the second text; of `answer` the question
+    negative: str | None = None  # of `embed` a third text, which does not belong to the first as the second does
     words: tuple[str, ...] = ()
     endings: tuple[str, ...] = ()
     document: int = 0  # neighbours of one document may be read together
@@ -94,6 +95,7 @@ class Prediction:
     best: str = ""  # the best answer that is a part of the passage, whatever the odds
     null_odds: float = 0.0
     candidates: tuple[Candidate, ...] = ()
+    vectors: Logits | None = field(default=None, compare=False, repr=False)  # of `embed`, one for each of its texts
 
 
 class Task(Protocol):
@@ -101,7 +103,7 @@ class Task(Protocol):
 
     @property
     def head(self) -> str:
-        """Which head of the model it reads."""
+        """Which head of the model it reads; "vector" is none, but each text's hidden states, pooled."""
 
     @property
     def num_classes(self) -> int:
@@ -150,6 +152,21 @@ def number_of(label: str, labels: Sequence[str], where: str) -> int:
         shown = ", ".join(labels[:20]) + (", ..." if len(labels) > 20 else "")
         raise ValueError(f"{where}: label {label!r} is not one of this task's: {shown}.")
     return labels.index(label)
+
+
+def stated_number(example: Example) -> float:
+    """The example's number, which a table holds as a label; ValueError if it has none."""
+    if example.number is not None:
+        return example.number
+    if example.label is None:
+        raise missing_label(example)
+    try:
+        number = float(example.label)
+    except ValueError:
+        number = float("nan")
+    if not np.isfinite(number):
+        raise ValueError(f"{example.where}: {example.label!r} is not a number: to learn names, the task is classify.")
+    return number
 
 
 def missing_label(example: Example) -> ValueError:

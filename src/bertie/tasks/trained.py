@@ -12,10 +12,11 @@ from bertie.model.device import pick_device
 from bertie.model.folder import Labels, load, save
 from bertie.model.heads import Model
 from bertie.model.lora import merged_state
+from bertie.tasks.embed import Embed, sentence_files
 from bertie.tasks.files import Columns
 from bertie.tasks.metrics import bootstrap
 from bertie.tasks.named import AnyTask, find_test, named
-from bertie.tasks.network import judge
+from bertie.tasks.network import heads_of, judge
 from bertie.tasks.task import Example, Prediction
 from bertie.tasks.task_file import NAME, read_task, write_task
 from bertie.text.wordpiece import Tokenizer
@@ -46,7 +47,7 @@ class Trained:
         place = model_folder(folder)
         name, task = read_task(place)
         model = load(place).to(pick_device(device))
-        if task.head not in model.heads:
+        if heads_of(task).keys() - model.heads:
             raise ValueError(f"{place} has no head {task.head!r}, which its task needs: copy the folder anew.")
         return cls(name, task, model, Tokenizer.load(place), precision)
 
@@ -84,9 +85,11 @@ class Trained:
 def save_trained(folder: Path, trained: Trained) -> None:
     """Write the model folder, with what it learned in it."""
     task, model = trained.task, trained.model
-    copy = Model(model.config, {task.head: task.num_classes})
+    copy = Model(model.config, heads_of(task))
     copy.load_state_dict({name: one.cpu() for name, one in merged_state(model).items()}, assign=True)
     files = {**trained.tokenizer.files(), NAME: write_task(trained.name, task), **adapter_files(model)}
+    if isinstance(task, Embed):
+        files |= sentence_files(task, model.config.width)
     save(folder, copy, files, Labels(task.labels, task.problem_type))
 
 
