@@ -1,6 +1,8 @@
 """What the documentation names is there: commands, flags, keys of recipes, recipes, every difference of two of them."""
 
+import ast
 import dataclasses
+import itertools
 import re
 import typing
 from collections.abc import Iterator, Mapping
@@ -9,7 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
-from bertie.cli import bertie
+from bertie.cli import bertie, run
 from bertie.config import to_values
 from bertie.pretraining.recipe import Recipe, read_recipe, recipe_names
 from bertie.tasks.named import KINDS
@@ -111,3 +113,43 @@ def test_every_difference_of_faithful_has_its_row(
     values, others = plain(to_values(one)), plain(to_values(other))
     differing = {key for key in values | others if values.get(key) != others.get(key)}
     assert differing <= keys
+
+
+def templates(tree: ast.Module) -> Iterator[str]:
+    """Each text in a file of the source, with a mark where a value is put in."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield from map("".join, itertools.product(*map(wordings, node.values)))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield re.sub(r"%[.\d]*[a-z]", HOLE, node.value)
+
+
+def wordings(part: ast.expr) -> list[str]:
+    """What may stand in a part of an f-string: its own text, either of two texts, or any value."""
+    if isinstance(part, ast.Constant):
+        return [str(part.value)]
+    inner = part.value if isinstance(part, ast.FormattedValue) else part
+    if isinstance(inner, ast.IfExp):
+        return [*wordings(inner.body), *wordings(inner.orelse)]
+    return [HOLE]
+
+
+HOLE = "\0"
+TREES = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "src").rglob("*.py"))]
+SAID = [text for tree in TREES for text in templates(tree)]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_message_that_is_explained_is_one_that_is_said(
+    language: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["finetun"])  # answered by click
+    run(["inspect", str(tmp_path)])  # put together from two texts
+    said = [*SAID, capsys.readouterr().err]
+    page = ROOT / "docs" / language / "troubleshooting.md"
+    cells = [cell for header in ("message", "消息") for cell in first_cells(page, header)]
+    messages = [message for cell in cells for message in re.findall(r"`([^`]+)`", cell)]
+    assert len(messages) == len(cells) > 50
+    for message in messages:
+        pattern = re.compile(".+".join(re.escape(part.strip()) for part in message.split("…")))
+        assert len(message.replace("…", "")) > 12 and any(pattern.search(text) for text in said), message

@@ -342,7 +342,7 @@ def _try_out(
         if not isinstance(error, torch.OutOfMemoryError) and "CPUAllocator" not in str(error):
             raise
         raise ValueError(
-            f"One batch of {drawn.num_tokens:,} tokens does not fit into the memory of {ranks.device}. Make batches "
-            "smaller and let a step take more of them (batches_per_step), turn on gradient checkpointing, or train in "
-            "bf16."
+            f"One batch of {drawn.num_tokens:,} tokens does not fit into the memory of {ranks.device}. Let a step pass "
+            "in more parts (--set batches_per_step=N, in fine-tuning --set parts=N), train in bf16 (--set "
+            "precision=bf16), or have layers computed again (in pre-training, --set recompute=true)."
         ) from error

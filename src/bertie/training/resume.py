@@ -107,14 +107,20 @@ def restore(tensors: Mapping[str, Tensor], model: nn.Module, state: State) -> No
     weights, owners = dict(_weights(model)), _owners(model, state)
     shapes = {name: tensor.shape for name, tensor in tensors.items() if name.startswith("weights/")}
     if shapes != {f"weights/{name}": tensor.shape for name, tensor in weights.items()}:
-        raise ValueError("The saved state is of another model: its weights have other names or other shapes.")
+        raise ValueError(
+            "The saved state is of another model: its weights have other names or other shapes. Give the recipe that "
+            "the run was begun with, or begin a new run."
+        )
     for name, weight in weights.items():
         part(weight).copy_(part_of_whole(tensors[f"weights/{name}"].to(weight.device), weight))
     for name, tensor in tensors.items():
         if name.startswith("optimizer/"):
             owner, _, key = name.removeprefix("optimizer/").rpartition("/")
             if owner not in owners:
-                raise ValueError(f"The saved state is of another optimizer: it remembers {owner}, which is not here.")
+                raise ValueError(
+                    f"The saved state is of another optimizer: it remembers {owner}, which is not here. Give the rule "
+                    "that the run was begun with, or begin a new run."
+                )
             optimizer, parameter = owners[owner]
             optimizer.state[parameter][key] = _divided_as(parameter, tensor.to(parameter.device))
     state.recent_losses, state.num_skips = tensors["loop/recent_losses"], tensors["loop/num_skips"]

@@ -98,7 +98,8 @@ class Reporter:
             raise ValueError(
                 f"{num_skips} steps in a row were skipped, up to step {held.event['step']}, because {reason}: its loss "
                 f"is {figures['loss']:.4g}, its gradient {figures['gradient_norm']:.4g} long. Go on from the last "
-                "saved state with a lower lr or a longer warmup; if the loss is right, raise max_sigma."
+                "saved state with a lower lr or a longer warmup (--resume --allow-changes --set lr=...); if the loss "
+                "is right, raise max_sigma."
             )
 
     def tell(self, event: Event) -> None:
