@@ -24,9 +24,8 @@ from bertie.corpus.shards import Corpus, open_corpus
 from bertie.model.encoder import Batch
 from bertie.model.sizes import flops_per_masked_word, flops_per_token
 from bertie.pretraining.drawing import Ahead, Drawer
-from bertie.pretraining.objective import loss
 from bertie.pretraining.recipe import Recipe, change, model_config, read_recipe
-from bertie.pretraining.run import make_model
+from bertie.pretraining.run import choose_loss, make_model
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.distributed import Ranks
 from bertie.training.loop import Budget, Hooks, State, fit
@@ -117,7 +116,7 @@ class Ours:
 
     def __init__(self, recipe: Recipe, corpus: Corpus, tokenizer: Tokenizer, device: str) -> None:
         self.recipe, self.device = recipe, torch.device(device)
-        self.model = make_model(recipe, tokenizer, self.device)
+        self.model, self.loss = make_model(recipe, tokenizer, self.device), choose_loss(recipe)
         self.state = State(make_optimizers(self.model, recipe.optimizer))
         self.batches = Ahead(Drawer(corpus.train, tokenizer, recipe), 1, self.device)
         self.steps(WARM_UP)
@@ -147,7 +146,7 @@ class Ours:
             stop=is_over,
             clock=time.monotonic,
         )
-        fit(self.model, self.batches, loss, loop, self.state, Ranks(self.device), hooks)
+        fit(self.model, self.batches, self.loss, loop, self.state, Ranks(self.device), hooks)
 
 
 class Theirs:

@@ -17,9 +17,8 @@ import torch
 
 from bertie.corpus.shards import open_corpus
 from bertie.pretraining.drawing import Ahead, Drawer
-from bertie.pretraining.objective import loss
 from bertie.pretraining.recipe import Recipe, change, read_recipe, with_budget
-from bertie.pretraining.run import make_model
+from bertie.pretraining.run import choose_loss, make_model
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.distributed import Ranks
 from bertie.training.loop import Budget, Hooks, State, fit
@@ -79,7 +78,7 @@ def train(way: str, arguments: argparse.Namespace) -> list[float]:
         clock=time.monotonic,
     )
     batches = Ahead(Drawer(corpus.train, tokenizer, recipe), 1, device)
-    fit(model, batches, loss, recipe.loop, state, Ranks(device), hooks)
+    fit(model, batches, choose_loss(recipe), recipe.loop, state, Ranks(device), hooks)
     return losses
 
 

@@ -13,6 +13,7 @@ import time
 from argparse import Namespace
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,11 @@ import pytest
 import torch
 
 from bertie.cli import run as run_command
+from bertie.model.encoder import pack
 from bertie.model.folder import load
 from bertie.pretraining import run
-from bertie.pretraining.recipe import change, read_recipe, recipe_names, with_budget
-from bertie.pretraining.run import Order, pretrain
+from bertie.pretraining.recipe import change, model_config, read_recipe, recipe_names, with_budget
+from bertie.pretraining.run import Order, choose_attention, make_model, pretrain
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.loop import Budget
 from bertie.training.runlog import RunLog, read_log
@@ -243,29 +245,75 @@ def test_another_corpus_is_refused(finished, tmp_path, make_corpus):
         train(other, finished, resumes=True)
 
 
+SHAPE = ("num_layers=2", "width=64", "num_heads=2", "inner_width=128")
+
+
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_recipe_takes_two_steps(name, corpus_folder, tmp_path):
     found = read_recipe(name)
-    family = {"albert-base": "albert-base", "roberta-base": "roberta-base"}.get(name)
-    small = ["max_length=32", "threads=1", "batches_per_step=2", "validation_sequences=16", "device=cpu"]
+    small = [
+        "max_length=32",
+        "threads=1",
+        "batches_per_step=2",
+        "validation_sequences=16",
+        "device=cpu",
+        "compile=false",
+    ]
+    small += SHAPE
     small += ["batch=512"] if found.counts == "tokens" else ["batch=4"]
     small += ["long_length=48", "long_share=0.5"] if found.long_length else []
-    small += [] if family else ["preset=tiny"]
-    if family:
-        pytest.importorskip("transformers")
     made = with_budget(change(found, small), Budget(2))
-    if family:
-        import bertie.model.config as shapes
-
-        tiny = replace(shapes.preset(family), num_layers=2, width=64, num_heads=2, inner_width=128)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(shapes.PRESETS, family, tiny)
-            assert pretrain(Order(made, corpus_folder, tmp_path / "run"), lambda event, share: None)
-    else:
-        assert pretrain(Order(made, corpus_folder, tmp_path / "run"), lambda event, share: None)
+    assert pretrain(Order(made, corpus_folder, tmp_path / "run"), lambda event, share: None)
     from transformers import AutoModelForMaskedLM
 
     AutoModelForMaskedLM.from_pretrained(tmp_path / "run" / "model")
+
+
+def test_a_shape_of_its_own_takes_the_place_of_the_presets(corpus_folder, tmp_path):
+    train(corpus_folder, tmp_path / "run", *SHAPE, "max_positions=40", steps=1)
+    config = load(tmp_path / "run" / "model").config
+    assert (config.num_layers, config.width, config.num_heads, config.inner_width) == (2, 64, 2, 128)
+    assert config.max_positions == 40
+    with pytest.raises(ValueError, match="width 64 does not divide into 3 heads"):
+        train(corpus_folder, tmp_path / "no", *SHAPE, "num_heads=3", steps=1)
+    assert not (tmp_path / "no").exists()
+
+
+def test_layers_that_begin_at_zero_pass_on_what_comes_in(corpus_folder):
+    tokenizer = Tokenizer.load(corpus_folder)
+    model = make_model(
+        recipe(1, "preset=modernbert-small", *SHAPE, "zero_outputs=true"), tokenizer, torch.device("cpu")
+    )
+    batch = pack([[2, 7, 8, 3]])
+    hidden_LND = model.encoder.trace(batch).hidden_LND
+    assert torch.equal(hidden_LND[0], hidden_LND[1])
+    assert model.encoder.layers[1].attention.qkv.weight.any()
+
+
+def test_a_compiled_step_is_the_plain_one(corpus_folder, tmp_path, monkeypatch):
+    # What dynamo and autograd make of our code; C++ of it takes minutes, and is torch's part.
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    settings = ("objective=masked", "pairs.kind=packed", "counts=tokens", "batch=256", "dropout=0.0", *SHAPE)
+    losses = []
+    for way in ("compile=true", "compile=false"):
+        train(corpus_folder, tmp_path / way, *settings, way, steps=3)
+        losses.append([event["loss"] for event in steps_of(tmp_path / way)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "path"),
+    [
+        ((), "sdpa"),
+        (("attention=auto",), "sdpa"),
+        (("attention=auto", "precision=bf16"), "sdpa"),
+        (("attention=auto", "precision=bf16", "dropout=0.0"), "varlen"),
+    ],
+)
+def test_the_fast_attention_is_for_bf16_without_dropout(settings, path):
+    made = recipe(1, *settings)
+    assert choose_attention(made, model_config(made, 1000, 0), torch.device("cuda")) == path
+    assert choose_attention(made, model_config(made, 1000, 0), torch.device("cpu")) == "sdpa"
 
 
 def test_init_goes_on_from_a_model_folder(finished, corpus_folder, tmp_path, make_corpus):

@@ -321,4 +321,7 @@ PRESETS: dict[str, ModelConfig] = {
     "roberta-large": _roberta(24, 1024),
     "modernbert-base": _modernbert(22, 768, 1152),
     "modernbert-large": _modernbert(28, 1024, 2624),
+    "modernbert-small": replace(
+        _modernbert(10, 384, 1024), max_positions=512, pad_id=0, attention="full", rotary_base=10_000.0
+    ),
 }

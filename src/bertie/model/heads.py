@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from bertie.kernels.plain import sequence_of_tokens
 from bertie.model.config import ModelConfig
-from bertie.model.encoder import Batch, Encoder
+from bertie.model.encoder import Batch, Encoder, Layer
 from bertie.model.features import Mixed, draw_feature_values
 
 # Heads whose number of outputs is given by what they are; the others ("class", "tag") are told their classes.
@@ -182,6 +182,14 @@ def initialise(model: Model, generator: torch.Generator) -> Model:
     model.to_empty(device=generator.device)
     draw_values(model, "", model.config, generator)
     return model
+
+
+def zero_outputs(model: Model) -> None:
+    """Have each layer begin as one that adds nothing: the weights that lead back into the stream are zero."""
+    for layer in model.encoder.layers:
+        assert isinstance(layer, Layer)
+        nn.init.zeros_(layer.attention.output.weight)
+        nn.init.zeros_(layer.feed_forward.output.weight)
 
 
 def draw_values(part: nn.Module, place: str, config: ModelConfig, generator: torch.Generator) -> None:

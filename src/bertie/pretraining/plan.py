@@ -20,7 +20,7 @@ from bertie.model.heads import Model, initialise
 from bertie.pretraining.drawing import Drawer
 from bertie.pretraining.objective import HEADS, loss
 from bertie.pretraining.recipe import Recipe, model_config
-from bertie.pretraining.run import check_memory, loop_config, set_up_process
+from bertie.pretraining.run import check_memory, choose_attention, loop_config, set_up_process
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.distributed import Ranks
 from bertie.training.loop import Budget, Drawn, Hooks, State, fit
@@ -102,7 +102,8 @@ class _Trial:
         self._before = self._memory(at_most=False)
 
     def run(self, config: ModelConfig, num_steps: int) -> Needs:
-        model = Model(config, HEADS[self._recipe.objective], self._recipe.attention)
+        attention = choose_attention(self._recipe, config, self._device)
+        model = Model(config, HEADS[self._recipe.objective], attention)
         model.encoder.recomputes = self._recipe.recompute
         initialise(model, torch.Generator().manual_seed(0)).to(self._device)
         state = State(make_optimizers(model, self._recipe.optimizer))

@@ -21,6 +21,17 @@ PAIRED = ("next_sentence", "sentence_order")
 
 
 @dataclass(frozen=True)
+class ShapeConfig:
+    """What a model has in place of its preset's; none: as the preset."""
+
+    num_layers: int | None = None
+    width: int | None = None
+    num_heads: int | None = None
+    inner_width: int | None = None
+    max_positions: int | None = None
+
+
+@dataclass(frozen=True)
 class Recipe:
     """A run of pre-training, whatever the corpus."""
 
@@ -30,6 +41,8 @@ class Recipe:
     optimizer: OptimizerConfig
     counts: Literal["sequences", "tokens"] = "sequences"  # tokens: parts of equal size, filled with whole sequences
     objective: Objective = "masked+pair"
+    shape: ShapeConfig = field(default_factory=ShapeConfig)
+    zero_outputs: bool = False  # projections back into the stream start at zero: each layer adds nothing yet
     pairs: PairsConfig = field(default_factory=PairsConfig)
     masking: MaskingConfig = field(default_factory=MaskingConfig)
     long_length: int | None = None  # max_length in a second phase ...
@@ -38,7 +51,7 @@ class Recipe:
     epochs: float | None = None  # passes over the corpus, in place of loop.budget
     init: str | None = None  # a model folder to go on from, in place of a new model of the preset's shape
     dropout: float | None = None  # of all kinds, in place of the preset's
-    attention: Literal["plain", "sdpa", "varlen"] = "sdpa"
+    attention: Literal["auto", "plain", "sdpa", "varlen"] = "sdpa"  # auto: varlen where device and precision have it
     kernels: Literal["auto", "plain", "fused"] = "plain"  # auto: fused where model, device and precision have them
     recompute: bool = False  # layers run again in the backward pass, so that less is kept in memory; a third slower
     compile: bool = False  # by torch.compile; takes a minute or more to begin with
@@ -113,7 +126,8 @@ def with_budget(recipe: Recipe, budget: Budget) -> Recipe:
 
 def model_config(recipe: Recipe, vocabulary_size: int, pad_id: int) -> ModelConfig:
     """The shape of a new model for a vocabulary of this size."""
-    config = replace(preset(recipe.preset), vocabulary_size=vocabulary_size, pad_id=pad_id)
+    shape = {name: number for name, number in dataclasses.asdict(recipe.shape).items() if number is not None}
+    config = replace(preset(recipe.preset), vocabulary_size=vocabulary_size, pad_id=pad_id, **shape)
     if recipe.objective == "causal":
         config = replace(config, family="bertie", attention="causal")
     return with_dropout(config, recipe.dropout)

@@ -19,7 +19,7 @@ from bertie.model.config import ModelConfig
 from bertie.model.device import pick_device
 from bertie.model.encoder import Batch
 from bertie.model.folder import load, num_classes, save
-from bertie.model.heads import Model, initialise
+from bertie.model.heads import Model, initialise, zero_outputs
 from bertie.model.kernels import best_kernels
 from bertie.pretraining.drawing import Ahead, Drawer, Place, phases, second_phase, validation_batches
 from bertie.pretraining.evaluation import as_validation, evaluate
@@ -28,7 +28,7 @@ from bertie.pretraining.recipe import Recipe, longest, model_config, with_dropou
 from bertie.sealed import sha256
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.distributed import Ranks, bare, compute_deterministically, joined, spread, whole
-from bertie.training.loop import Batches, Budget, Hooks, LoopConfig, State, fit, fraction_done, place_of
+from bertie.training.loop import Batches, Budget, Hooks, LoopConfig, Loss, State, fit, fraction_done, place_of
 from bertie.training.optimizers import make_optimizers
 from bertie.training.resume import load_state, save_state, saying_what_is_left
 from bertie.training.run_folder import LOG, MODEL, STATES, begin, made_with, peak_memory, read_card, write_card
@@ -86,7 +86,9 @@ def pretrain(order: Order, watch: Watch) -> Ending:
                 write_card(order.out, parts.card)
             if was_saved:
                 log.write({"event": "resume", **place_of(state)})
-            outcome = fit(parts.model, batches, loss, loop, state, ranks, _hooks(parts, place, asked, log))
+            outcome = fit(
+                parts.model, batches, choose_loss(recipe), loop, state, ranks, _hooks(parts, place, asked, log)
+            )
             if outcome == "stopped":
                 return Ending("stopped", asked())
             log.write({"event": "end", **place_of(state)})
@@ -130,19 +132,38 @@ def make_model(recipe: Recipe, tokenizer: Tokenizer, device: torch.device) -> Mo
     if recipe.init:
         found = load(Path(recipe.init), heads, generator)
         config = with_dropout(found.config, recipe.dropout)
-        model = Model(config, heads, recipe.attention, choose_kernels(recipe, config, device))
+        model = _new_model(recipe, config, device)
         model.load_state_dict(found.state_dict(), assign=True)
         _check_lengths(recipe, model.config)
     else:
         config = model_config(recipe, tokenizer.size, tokenizer.pad_id)
         _check_lengths(recipe, config)
-        model = Model(config, heads, recipe.attention, choose_kernels(recipe, config, device))
+        model = _new_model(recipe, config, device)
         check_memory(recipe, model, device)
         initialise(model, generator)
+        if recipe.zero_outputs:
+            zero_outputs(model)
     model.encoder.recomputes = recipe.recompute
-    if recipe.compile:
-        model.compile()
     return model.to(device)
+
+
+def _new_model(recipe: Recipe, config: ModelConfig, device: torch.device) -> Model:
+    paths = (choose_attention(recipe, config, device), choose_kernels(recipe, config, device))
+    return Model(config, HEADS[recipe.objective], *paths)
+
+
+def choose_loss(recipe: Recipe) -> Loss[Batch]:
+    """From a model and a batch to what is learned; compiled with all that the model does, if the recipe says so."""
+    compiled: Loss[Batch] = torch.compile(loss, dynamic=False) if recipe.compile else loss
+    return compiled
+
+
+def choose_attention(recipe: Recipe, config: ModelConfig, device: torch.device) -> Literal["plain", "sdpa", "varlen"]:
+    """The path that the recipe names; on its `auto`, FlashAttention over flat tokens where there is such."""
+    if recipe.attention != "auto":
+        return recipe.attention
+    is_fast = device.type == "cuda" and recipe.loop.precision == "bf16" and not config.attention_dropout
+    return "varlen" if is_fast else "sdpa"
 
 
 def choose_kernels(recipe: Recipe, config: ModelConfig, device: torch.device) -> Literal["plain", "fused"]:

@@ -133,10 +133,10 @@ def fit(
     ValueError if a batch does not fit into memory, found out before the first step, or if the loss is past mending.
     """
     state.recent_losses, state.num_skips = state.recent_losses.to(ranks.device), state.num_skips.to(ranks.device)
-    begun = hooks.clock() - state.seconds
-    reporter = Reporter(hooks.report, lambda: hooks.clock() - begun, config.max_skips)
     if fraction_done(config.budget, state) < 1:
         _try_out(model, batches(state.batches), loss, config, state, ranks)
+    begun = hooks.clock() - state.seconds  # what is compiled for the first batch is not in the run's minutes
+    reporter = Reporter(hooks.report, lambda: hooks.clock() - begun, config.max_skips)
     while fraction_done(config.budget, state) < 1:
         turns = _deal(batches, config, state, ranks)
         totals = _agree(turns, hooks.stop(), hooks.clock() - begun, ranks)
