@@ -2,10 +2,13 @@
 
 import json
 import math
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Error as BrowserError
 
 MakeRun = Callable[..., Path]
 
@@ -18,6 +21,53 @@ PRETRAINED = {
     "threads": 1,
     "device": "x86_64",
 }
+
+
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium: the system's, or the one that `playwright install chromium` brings."""
+    here = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with sync_playwright() as started:
+        try:
+            chromium = started.chromium.launch(executable_path=here)
+        except BrowserError:
+            pytest.skip("there is no Chromium here: .venv/bin/playwright install chromium")
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[OpenPage]:
+    """A function that opens a page from disk, all its figures drawn. In the end no script has complained, and nothing
+    was asked for beside the page itself."""
+    complaints: list[str] = []
+    contexts = []
+
+    def complain_of_request(url: str, page_url: str) -> None:
+        if url != page_url and not url.startswith(("data:", "blob:")):
+            complaints.append(url)
+
+    def open_(path: Path, width: int = 1280, theme: str = "light", touch: bool = False) -> Page:
+        viewport = {"width": width, "height": 900}
+        context = browser.new_context(viewport=viewport, color_scheme=theme, has_touch=touch, is_mobile=touch)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda said: complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda asked: complain_of_request(asked.url, path.as_uri()))
+        page.goto(path.as_uri())
+        for figure in page.locator(".figure").all():
+            figure.scroll_into_view_if_needed()
+            figure.and_(page.locator("[data-state=drawn]")).wait_for(timeout=20_000)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert complaints == []
 
 
 @pytest.fixture

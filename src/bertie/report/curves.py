@@ -1,6 +1,7 @@
 """The curves of runs: what the log says of each step, thinned so that no peak is lost, and of held-out text."""
 
 import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,9 @@ MOST_POINTS, LEAST_POINTS = 60_000, 400  # of all lines on a page together; of o
 FEWEST_SMOOTHED = 40  # values; of fewer no smooth line is drawn
 SMOOTHED_SHARE = 1 / 40  # of a run, is what a point of the smooth line is the mean of
 NUM_SMOOTHED = 400  # points of the smooth line
+MOST_IN_WORDS = 8  # runs that are put in words below the figure
 NUM_PLACES = 400  # points that say how many tokens and seconds a step is
+SEED = re.compile(r"/seed-\d+$")
 VALIDATION = "validation_"
 
 
@@ -53,12 +56,13 @@ def curves(id_: str, heading: str, runs: Sequence[Run], words: Words) -> Section
     thinned = words(
         " Of each {count} steps or so the lowest and the highest value are drawn.", count=2 * longest // limit
     )
-    said = " ".join(_in_words(one, run, words) for run in runs for one in figures[: 2 if len(runs) < 4 else 1])
+    most = figures[: 2 if len(runs) < 4 else 1]
+    said = " ".join(_in_words(one, run, words) for run in runs[:MOST_IN_WORDS] for one in most)
     return Section(
         id=id_,
         heading=heading,
         kind="curves",
-        data={"runs": [run.name for run in runs], "places": [_places(run) for run in runs], "panels": panels},
+        data={"runs": _named(runs), "places": [_places(run) for run in runs], "panels": panels},
         words={key: words(text) for key, text in WORDS.items()},
         alternative=said + (thinned if longest > limit else ""),
         table=_table(figures, runs, words),
@@ -82,6 +86,11 @@ WORDS = {
 }
 
 
+def _named(runs: Sequence[Run]) -> list[dict[str, str]]:
+    """Each run with what it shares a colour with: seeds of the same setting."""
+    return [{"name": run.name, "group": SEED.sub("", run.name)} for run in runs]
+
+
 def _figures(runs: Sequence[Run]) -> Iterator[Figure]:
     """Those logged, then the scores on held-out examples, whose names are the task's."""
     logged = {name for run in runs for name in run.log.steps} | {
@@ -100,7 +109,7 @@ def _figures(runs: Sequence[Run]) -> Iterator[Figure]:
 
 def _panel(one: Figure, runs: Sequence[Run], limit: int, words: Words) -> dict[str, object]:
     lines = [line for number, run in enumerate(runs) for line in _lines(one, number, run, limit)]
-    said = " ".join(_in_words(one, run, words) for run in runs)
+    said = " ".join(_in_words(one, run, words) for run in runs[:MOST_IN_WORDS])
     return {"title": _title(one, words), "unit": one.unit, "alternative": said, "lines": lines}
 
 

@@ -12,7 +12,7 @@ from bertie.report.words import Words
 
 MOST_LABELS = 40  # of a matrix that can be read
 MOST_ERRORS = 200  # kept in the page for whoever asks a cell of the matrix
-NUM_WORST = 20  # shown at once
+NUM_WORST = 12  # shown at once
 
 
 @dataclass(frozen=True)

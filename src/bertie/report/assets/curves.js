@@ -1,4 +1,4 @@
-// Curves: a panel for each figure, a colour for each run; thin lines are single steps, thick ones means, dots held-out text.
+// Curves: a panel for each figure, a colour for each run (seeds share theirs); thin lines are single steps, thick ones means, dots held-out text.
 "use strict";
 
 bertie.kinds["curves"] = (element, data, words) => {
@@ -24,6 +24,8 @@ bertie.kinds["curves"] = (element, data, words) => {
     return values[low] + ((step - steps[low]) / (steps[high] - steps[low])) * (values[high] - values[low]);
   }
 
+  const groups = [...new Set(data.runs.map((run) => run.group))];
+  const number = (group) => (groups.indexOf(group) % 8) + 1;
   const points = (line) => line.x.map((step, index) => [place(line.run, step), line.y[index]]);
 
   function series(panel) {
@@ -33,8 +35,9 @@ bertie.kinds["curves"] = (element, data, words) => {
       held: (colour) => ({ lineStyle: { width: 1.5, type: "dashed", color: colour }, showSymbol: true, symbolSize: 6 }),
     };
     return panel.lines.map((line) => {
-      const colour = bertie.colour(`series-${(line.run % 8) + 1}`);
-      const name = line.role === "mean" ? data.runs[line.run] : `${data.runs[line.run]}, ${words[line.role]}`;
+      const { name: run, group } = data.runs[line.run];
+      const colour = bertie.colour(`series-${number(group)}`);
+      const name = line.role === "mean" ? run : `${run}, ${words[line.role]}`;
       return { type: "line", name, showSymbol: false, data: points(line), itemStyle: { color: colour }, ...looks[line.role](colour) };
     });
   }
@@ -114,29 +117,29 @@ bertie.kinds["curves"] = (element, data, words) => {
     return box;
   }
 
-  // Which colour is which run; pressing a name hides and shows its lines.
+  // Which colour is which run, or runs that differ by their seed; pressing a name hides and shows the lines.
   function legend() {
     const box = bertie.make("div", { class: "tools legend" });
-    data.runs.forEach((name, number) => {
+    for (const group of groups) {
       const mark = bertie.make("span", { class: "mark", "aria-hidden": "true" });
-      mark.style.background = `var(--series-${(number % 8) + 1})`;
-      const button = bertie.make("button", { type: "button", "aria-pressed": "true", class: "run" }, mark, name);
+      mark.style.background = `var(--series-${number(group)})`;
+      const button = bertie.make("button", { type: "button", "aria-pressed": "true", class: "run" }, mark, group);
       button.addEventListener("click", () => {
         const isShown = button.getAttribute("aria-pressed") !== "true";
         button.setAttribute("aria-pressed", String(isShown));
         for (const { chart, panel } of charts) {
           panel.lines.forEach((line, index) => {
-            if (line.run === number) chart.dispatchAction({ type: isShown ? "legendSelect" : "legendUnSelect", name: chart.getOption().series[index].name });
+            if (data.runs[line.run].group === group) chart.dispatchAction({ type: isShown ? "legendSelect" : "legendUnSelect", name: chart.getOption().series[index].name });
           });
         }
       });
       box.append(button);
-    });
+    }
     return box;
   }
 
   const grid = bertie.make("div", { class: "panels" });
-  element.append(tools(), ...(data.runs.length > 1 ? [legend()] : []), grid, bertie.make("p", { class: "hint" }, words.help));
+  element.append(tools(), ...(groups.length > 1 ? [legend()] : []), grid, bertie.make("p", { class: "hint" }, words.help));
   for (const panel of data.panels) {
     const holder = bertie.make("div", { role: "img", tabindex: "0", "aria-label": `${panel.title}. ${panel.alternative}` });
     grid.append(bertie.make("div", { class: "panel" }, bertie.make("h3", {}, panel.title), holder));

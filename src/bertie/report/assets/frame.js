@@ -37,9 +37,14 @@ const bertie = (() => {
 
   const onTheme = (redraw) => redraws.push(redraw);
 
-  // A chart in the element. `options` is called for ECharts' options now, and anew when the theme changes.
+  // What the figure that the element is in says in words.
+  const caption = (element) => element.closest("figure").querySelector("figcaption");
+
+  // A chart in the element, for those who do not see it named by the figure's text where it has no name of its own. `options` is called for ECharts' options now, and anew when the theme changes.
   function chart(element, options) {
     element.classList.add("chart");
+    if (!element.hasAttribute("role")) element.setAttribute("role", "img");
+    if (!element.hasAttribute("aria-label")) element.setAttribute("aria-labelledby", caption(element).id);
     const drawn = echarts.init(element, null, { renderer: "canvas" });
     const draw = () => drawn.setOption({ ...themed(), ...options() }, { notMerge: false });
     draw();

@@ -6,7 +6,7 @@ bertie.kinds["spread"] = (element, data, words) => {
   const all = rows.flatMap((row) => [...row.each, row.floor ?? row.mean, row.mean - (row.deviation ?? 0), row.mean + (row.deviation ?? 0)]);
   const room = (Math.max(...all) - Math.min(...all)) * 0.06 || 0.01;
   const fixed = (value) => (value === null || value === undefined ? "–" : value.toFixed(4));
-  const holder = bertie.make("div", { role: "img", tabindex: "0", "aria-label": document.getElementById(`${element.id.replace(/-figure$/, "")}-alternative`).textContent });
+  const holder = bertie.make("div", { tabindex: "0" });
   element.append(holder);
   holder.style.height = `${70 + rows.length * 38}px`;
 

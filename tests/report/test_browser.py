@@ -1,0 +1,124 @@
+"""The report in a real Chromium: nothing is fetched, nothing fails, all can be read, heard and driven by keys."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+
+from bertie.report.report import make_report
+from tests.report.conftest import MakeRun, OpenPage
+
+TEXTS = ["the value of the [MASK] is a string", "a function ||| a class"]
+FIRST = "#pretraining [role=img]"  # the first chart, of the masked-word loss
+OPTION = f"echarts.getInstanceByDom(document.querySelector('{FIRST}')).getOption()"
+GROUND = "getComputedStyle(document.body).backgroundColor"
+DARK, LIGHT = "rgb(20, 23, 28)", "rgb(255, 255, 255)"
+
+
+@pytest.fixture
+def report(make_run: MakeRun, make_finetuned: MakeRun, example_folder: Path, tmp_path: Path) -> Path:
+    """A page with every section: two runs of pre-training, one of them long, runs with labels, a model at work."""
+    runs = [make_run("one"), make_run("two", steps=3000), make_finetuned(scores=(0.6, 0.8))]
+    make_report([*runs, example_folder / "my-bert"], tmp_path / "report.html", "en", TEXTS, price=2.0)
+    return tmp_path / "report.html"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_it_fits_every_width_in_both_themes(open_page: OpenPage, report: Path, theme: str, width: int) -> None:
+    page = open_page(report, width, theme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(GROUND) == {"light": LIGHT, "dark": DARK}[theme]
+    assert page.locator(".figure").count() > 5
+
+
+def test_every_figure_says_in_words_what_it_shows(open_page: OpenPage, report: Path) -> None:
+    page = open_page(report)
+    silent = "all => all.filter(one => !one.closest('[role]:not(.figure)')).map(one => one.id)"
+    assert page.eval_on_selector_all("canvas", silent) == []
+    unnamed = """all => all.filter(one => !one.getAttribute('aria-label') && !one.getAttribute('aria-labelledby')
+        && !one.labels?.length).map(one => one.outerHTML.slice(0, 80))"""
+    assert page.eval_on_selector_all("[role=img], .figure, [role=region], select, input", unnamed) == []
+    described = (
+        "all => all.map(one => document.getElementById(one.getAttribute('aria-describedby')).textContent.length)"
+    )
+    assert min(page.eval_on_selector_all(".figure", described)) > 10
+
+
+def test_without_scripts_the_tables_tell_the_same(browser: Browser, report: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(report.as_uri())
+    assert "masked-word loss 6.500" in page.inner_text("#overview")
+    page.click("#pretraining summary")
+    assert "Masked-word loss" in page.inner_text("#pretraining table")
+    context.close()
+
+
+def test_keys_zoom_all_charts_and_move_along_one(open_page: OpenPage, report: Path) -> None:
+    page = open_page(report)
+    zooms = f"""() => [...document.querySelectorAll("{FIRST}")].map(one => {{
+        const {{ start, end }} = echarts.getInstanceByDom(one).getOption().dataZoom[0]; return start + '-' + end; }})"""
+    page.locator(FIRST).first.focus()
+    page.keyboard.press("+")
+    page.wait_for_function(f"({zooms})().every(one => one === '25-75')")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("0")
+    page.wait_for_function(f"({zooms})().every(one => one === '0-100')")
+
+
+def test_hovering_shows_the_values_of_a_step(open_page: OpenPage, report: Path) -> None:
+    page = open_page(report)
+    shown = """one => { globalThis.tips = []; echarts.getInstanceByDom(one).on('showTip', tip => tips.push(tip)); }"""
+    page.eval_on_selector(FIRST, shown)
+    page.hover(FIRST)
+    page.wait_for_function("tips.length > 0")
+
+
+def test_lines_are_drawn_over_time_and_hidden_and_logarithmic(open_page: OpenPage, report: Path) -> None:
+    page = open_page(report)
+    last = f"Math.max(...{OPTION}.series.flatMap(one => one.data.map(point => point[0])))"
+    assert page.evaluate(last) == 3000
+    page.select_option("#pretraining select", "seconds")
+    assert page.evaluate(last) == 1500
+    page.click("#pretraining .run:has-text('two')")
+    assert page.evaluate(f"Object.values({OPTION}.legend[0].selected)").count(False) == 3
+    page.click("#pretraining button:has-text('Logarithmic')")
+    assert page.evaluate(f"{OPTION}.yAxis[0].type") == "log"
+
+
+def test_a_cell_of_the_matrix_shows_its_examples(open_page: OpenPage, report: Path) -> None:
+    page = open_page(report)
+    page.click("#errors .matrix button")
+    assert "it <rose> ‖ or not" in page.inner_text("#errors .behind")
+
+
+def test_the_theme_that_is_chosen_is_kept(open_page: OpenPage, report: Path) -> None:
+    page = open_page(report)
+    assert page.inner_text("#theme") == "Theme: As the system"
+    page.click("#theme")
+    page.click("#theme")
+    assert page.inner_text("#theme") == "Theme: Dark" and page.evaluate(GROUND) == DARK
+    page.reload()
+    assert page.inner_text("#theme") == "Theme: Dark" and page.evaluate(GROUND) == DARK
+
+
+def test_the_first_key_offers_to_skip_to_the_content(open_page: OpenPage, report: Path) -> None:
+    page = open_page(report)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#content")
+
+
+def test_a_figure_that_fails_opens_its_table(browser: Browser, report: Path) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    failing = "addEventListener('DOMContentLoaded', () => { bertie.kinds.curves = () => { throw Error('no'); }; })"
+    page.add_init_script(failing)
+    page.goto(report.as_uri())
+    page.locator("#pretraining-figure").scroll_into_view_if_needed()
+    page.wait_for_selector("#pretraining-figure[data-state=failed]")
+    assert "could not be drawn" in page.inner_text("#pretraining")
+    assert page.is_visible("#pretraining table")
+    context.close()
