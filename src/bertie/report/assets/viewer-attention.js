@@ -20,6 +20,7 @@ bertie.kinds["viewer-attention"] = (element, data, words) => {
 
   const readout = make("p", { class: "viewer-readout", "aria-live": "polite" });
   const picker = make("div", { class: "viewer-picker", role: "group", "aria-label": words.heads });
+  const hover = make("p", { class: "viewer-hint viewer-hover", "aria-hidden": "true" });
   const canvas = make("canvas", { tabindex: "0", role: "img", class: "viewer-map" });
   const lines = make("div", { class: "viewer-lines" });
   const between = make("select");
@@ -29,7 +30,7 @@ bertie.kinds["viewer-attention"] = (element, data, words) => {
     tools,
     make("p", { class: "viewer-hint" }, words.picker), picker, readout,
     make("div", { class: "parts" },
-      make("div", {}, make("p", { class: "viewer-hint" }, words.map), scale(), canvas),
+      make("div", {}, make("p", { class: "viewer-hint" }, words.map), scale(), canvas, hover),
       make("div", {}, make("p", { class: "viewer-hint" }, words.lines), make("div", { class: "viewer-scroll" }, lines))),
   );
 
@@ -143,10 +144,11 @@ bertie.kinds["viewer-attention"] = (element, data, words) => {
     context.scale(ratio, ratio);
     context.font = `${font}px ${family}`;
     context.fillStyle = bertie.colour("series-1");
+    const edge = (at) => Math.round((margin + at * cell) * ratio) / ratio; // on a whole pixel: no seams between cells
     for (let row = 0; row < size; row++) {
       for (let column = 0; column < size; column++) {
         context.globalAlpha = strength(map[row * size + column]);
-        context.fillRect(margin + column * cell, margin + row * cell, cell + 0.3, cell + 0.3);
+        context.fillRect(edge(column), edge(row), edge(column + 1) - edge(column), edge(row + 1) - edge(row));
       }
     }
     context.globalAlpha = 1;
@@ -183,11 +185,23 @@ bertie.kinds["viewer-attention"] = (element, data, words) => {
     return characters.join("");
   }
 
-  canvas.addEventListener("click", (event) => {
+  // Row and column under the pointer; null beside the map.
+  function under(event) {
     const box = canvas.getBoundingClientRect();
-    const [column, row] = [event.clientX - box.left, event.clientY - box.top].map((at) => Math.floor((at - margin) / cell));
-    if (row >= 0 && row < size) point(row, column >= 0 && column < size ? column : null);
+    const places = [event.clientY - box.top, event.clientX - box.left].map((at) => Math.floor((at - margin) / cell));
+    return places.map((at) => at >= 0 && at < size ? at : null);
+  }
+
+  canvas.addEventListener("click", (event) => {
+    const [row, column] = under(event);
+    if (row !== null) point(row, column);
   });
+  canvas.addEventListener("pointermove", (event) => {
+    const [row, column] = under(event);
+    hover.textContent = row === null || column === null ? ""
+      : `${text.tokens[row]} → ${text.tokens[column]} ${percent(map[row * size + column])}`;
+  });
+  canvas.addEventListener("pointerleave", () => { hover.textContent = ""; });
   canvas.addEventListener("keydown", (event) => {
     const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key] || [0, 0];
     if (event.key === "Escape") point(null, null);
@@ -234,7 +248,7 @@ bertie.kinds["viewer-attention"] = (element, data, words) => {
     for (let at = 0; at < size; at++) {
       from.children[at].setAttribute("aria-pressed", state.row === at);
       const share = state.row === null || !isBetween(state.row, at) ? 0 : map[state.row * size + at];
-      to.children[at].style.backgroundColor = bertie.colour("series-1", 0.75 * strength(share));
+      to.children[at].style.backgroundColor = bertie.colour("series-1", 0.5 * strength(share));
       to.children[at].title = state.row === null ? "" : percent(share);
     }
   }

@@ -32,7 +32,7 @@ bertie.kinds["viewer-guesses"] = (element, data, words) => {
 
   function paint() {
     for (const button of row.querySelectorAll("button")) {
-      button.style.backgroundColor = bertie.colour("series-1", 0.65 * text.guesses[button.dataset.at].score);
+      button.style.backgroundColor = bertie.colour("series-1", 0.5 * text.guesses[button.dataset.at].score);
     }
   }
 

@@ -5,9 +5,9 @@ bertie.kinds["viewer-senses"] = (element, data, words) => {
   const { make } = bertie;
   const { say, rove } = bertie.viewer;
   const SYMBOLS = ["circle", "triangle", "diamond", "rect"];
-  const UNKNOWN = "pin";
+  const UNKNOWN = "roundRect";
   const sentences = data.sentences.map((text) => Array.from(text)); // offsets count characters, not halves of them
-  const state = { word: 0, layer: data.words[0].layers.length - 1, place: null };
+  const state = { word: 0, layer: data.words[0].layers.length - 1, place: 0 };
   const word = () => data.words[state.word];
   const layer = () => word().layers[state.layer];
 
@@ -23,7 +23,7 @@ bertie.kinds["viewer-senses"] = (element, data, words) => {
     agreeing,
     make("div", { class: "parts" }, make("div", {}, title, plane), make("div", {}, make("p", { class: "viewer-hint" }, words.sentences), list)),
   );
-  select.addEventListener("change", () => { Object.assign(state, { word: Number(select.value), place: null }); build(); });
+  select.addEventListener("change", () => { Object.assign(state, { word: Number(select.value), place: 0 }); build(); });
   slider.addEventListener("input", () => { state.layer = Number(slider.value); update(); });
 
   const nameOf = (sense) => sense === null ? words.unknown : data.names[sense];
@@ -81,6 +81,7 @@ bertie.kinds["viewer-senses"] = (element, data, words) => {
         symbol: sense === null ? UNKNOWN : SYMBOLS[(rank(sense) - 1) % SYMBOLS.length],
         symbolSize: 16,
         itemStyle: { color: bertie.colour(`series-${rank(sense)}`) },
+        labelLayout: { moveOverlap: "shiftY" },
         label: { show: true, position: "right", color: bertie.colour("ink"), formatter: ({ data: { at } }) => String(at + 1) },
         data: places.map((at) => ({
           value: layer().points[at], at,

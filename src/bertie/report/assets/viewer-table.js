@@ -6,7 +6,11 @@ bertie.kinds["viewer-table"] = (element, data, words) => {
   const { say } = bertie.viewer;
   const KINDS = ["word", "continuation", "character", "other"];
   const SYMBOLS = { word: "circle", continuation: "triangle", character: "diamond", other: "rect" };
-  const view = { x: 0, y: 0, reach: 1.08 };
+  const MARGIN = 1.1;
+  // The middle of what is shown and how far it reaches, along each axis: at first all points.
+  const ends = [0, 1].map((axis) => data.points.reduce(([low, high], point) => [Math.min(low, point[axis]), Math.max(high, point[axis])], [Infinity, -Infinity]));
+  const whole = { middle: ends.map(([low, high]) => (low + high) / 2), reach: ends.map(([low, high]) => MARGIN * (high - low) / 2 || 1) };
+  const view = { middle: [...whole.middle], size: 1 };
   const numbers = new Map(data.pieces.map((piece, number) => [piece, number]));
   const own = Object.keys(data.own).map(Number);
   let chosen = null;
@@ -33,7 +37,7 @@ bertie.kinds["viewer-table"] = (element, data, words) => {
   });
   plane.addEventListener("keydown", (event) => {
     const [right, up] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key] || [0, 0];
-    if (right || up) move(view.x + right * view.reach / 4, view.y + up * view.reach / 4);
+    if (right || up) move(view.middle.map((at, axis) => at + [right, up][axis] * reach(axis) / 4));
     else if (event.key === "+" || event.key === "=") zoom(0.6);
     else if (event.key === "-") zoom(1 / 0.6);
     else if (event.key === "0") zoom(0);
@@ -42,16 +46,16 @@ bertie.kinds["viewer-table"] = (element, data, words) => {
   });
 
   function zoom(factor) {
-    if (factor === 0) Object.assign(view, { x: 0, y: 0, reach: 1.08 });
+    if (factor === 0) Object.assign(view, { middle: [...whole.middle], size: 1 });
     else {
-      if (chosen !== null && factor < 1) [view.x, view.y] = data.points[chosen];
-      view.reach = Math.min(1.08, view.reach * factor);
+      if (chosen !== null && factor < 1) view.middle = [...data.points[chosen]];
+      view.size = Math.min(1, view.size * factor);
     }
     redraw();
   }
 
-  function move(x, y) {
-    Object.assign(view, { x, y });
+  function move(middle) {
+    view.middle = middle;
     redraw();
   }
 
@@ -62,16 +66,19 @@ bertie.kinds["viewer-table"] = (element, data, words) => {
     readout.textContent = near
       ? say(words.near, { ...told, list: near.map(([piece, cosine]) => `${piece} ${cosine.toFixed(2)}`).join(", ") })
       : say(words.alone, told);
-    const [x, y] = data.points[number];
-    if (Math.max(Math.abs(x - view.x), Math.abs(y - view.y)) > view.reach) Object.assign(view, { x, y });
-    redraw();
+    const isInView = data.points[number].every((at, axis) => Math.abs(at - view.middle[axis]) < reach(axis));
+    move(isInView ? view.middle : [...data.points[number]]);
   }
 
+  const reach = (axis) => whole.reach[axis] * view.size;
+  const axis = (number) => bertie.axis({
+    type: "value", min: view.middle[number] - reach(number), max: view.middle[number] + reach(number),
+    axisLabel: { show: false }, axisTick: { show: false }, splitLine: { show: false },
+  });
   const dot = (number) => ({ value: data.points[number], number });
   const label = (look) => ({ show: true, position: "top", color: bertie.colour("ink"), formatter: ({ data: { number } }) => data.pieces[number], ...look });
 
   function options() {
-    const hidden = { axisLabel: { show: false }, axisTick: { show: false } };
     const series = KINDS.map((kind, at) => ({
       type: "scatter", name: words[kind], symbol: SYMBOLS[kind], symbolSize: 5,
       itemStyle: { color: bertie.colour(`series-${at + 1}`), opacity: 0.55 },
@@ -93,8 +100,8 @@ bertie.kinds["viewer-table"] = (element, data, words) => {
       legend: { bottom: 0, itemWidth: 14, itemHeight: 10, data: series.slice(0, -1).map(({ name }) => name), textStyle: { color: bertie.colour("ink") } },
       grid: { left: 8, right: 8, top: 12, bottom: 48 },
       tooltip: bertie.tooltip({ trigger: "item", formatter: ({ data: { number } }) => data.pieces[number] }),
-      xAxis: bertie.axis({ type: "value", min: view.x - view.reach, max: view.x + view.reach, ...hidden }),
-      yAxis: bertie.axis({ type: "value", min: view.y - view.reach, max: view.y + view.reach, ...hidden }),
+      xAxis: axis(0),
+      yAxis: axis(1),
       series,
     };
   }

@@ -9,7 +9,7 @@ bertie.viewer = (() => {
   const say = (text, values) => text.replace(/\{(\w+)\}/g, (whole, name) => name in values ? values[name] : whole);
 
   // 0.4123 as 41.2 %.
-  const percent = (share, digits = 1) => new Intl.NumberFormat(document.documentElement.lang, { style: "percent", maximumFractionDigits: digits }).format(share);
+  const percent = (share, digits = 1) => new Intl.NumberFormat(document.documentElement.lang, { style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits }).format(share);
 
   // A list to choose a text from, where there are several; `open` is called with its number.
   function pickText(texts, label, open) {
