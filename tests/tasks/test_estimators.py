@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from bertie.tasks.estimators import MultipleChoice, QuestionAnswerer, TextClassifier, TextRegressor, TokenTagger
+from bertie.tasks.estimators import (
+    MultipleChoice,
+    QuestionAnswerer,
+    SentenceEncoder,
+    TextClassifier,
+    TextRegressor,
+    TokenTagger,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TEXTS = ["the cat sat", "the dog sat", "who on cat", "dog on mat"] * 6
@@ -49,15 +56,27 @@ def test_the_others(model_folder, tmp_path):
     tagger = TokenTagger(model_folder, **QUICK).fit(words, tags)
     assert tagger.predict(words[:2]) == [list(one) for one in tags[:2]]
     assert tagger.score(words, tags) == 1
+    assert tagger.classes_.tolist() == ["O", "B-CAT", "B-DOG"]
+    shares = tagger.predict_proba([*words[:2], ()])
+    assert [one.shape for one in shares] == [(3, 3), (3, 3), (0, 3)]
+    assert shares[0].sum(1) == pytest.approx([1, 1, 1])
+    assert [tagger.classes_[one].tolist() for one in shares[1].argmax(1)] == list(tags[1])
     questions = [("who", "the cat sat"), ("who", "the dog sat"), ("who", "on the mat")] * 8
     answers = [["cat"], ["dog"], []] * 8
     reader = QuestionAnswerer(model_folder, **{**QUICK, "epochs": 40}).fit(questions, answers)
     assert reader.predict(questions[:3]) == ["cat", "dog", ""]
     assert reader.score(questions, answers) == 1
+    weighed = reader.predict_proba(questions[:3])
+    assert [max(one, key=one.get) for one in weighed] == ["cat", "dog", ""]
+    assert [sum(one.values()) for one in weighed] == pytest.approx([1, 1, 1])
     endings = [("who", ["cat", "sat"]), ("who", ["sat", "cat"])] * 10
     chooser = MultipleChoice(model_folder, **QUICK).fit(endings, [0, 1] * 10)
     assert chooser.predict(endings[:2]) == [0, 1]
     assert chooser.score(endings, [0, 1] * 10) == 1
+    assert [np.argmax(one) for one in chooser.predict_proba(endings[:2])] == [0, 1]
+    assert [sum(one) for one in chooser.predict_proba([*endings[:1], ("who", ["cat", "dog", "mat"])])] == pytest.approx(
+        [1, 1]
+    )
     chooser.save(tmp_path / "saved")
     assert MultipleChoice.load(tmp_path / "saved", "cpu").predict(endings[:2]) == [0, 1]
 
@@ -81,6 +100,24 @@ def test_inside_scikit_learn(classifier, model_folder):
     assert search.best_params_ == {"epochs": 25}
     regressor = TextRegressor(model_folder, **QUICK)
     assert cross_val_score(regressor, TEXTS, [float(one) for one in CATS], cv=2).mean() > 0.5
+
+
+@pytest.mark.parametrize(
+    "kind", [TextClassifier, TextRegressor, TokenTagger, QuestionAnswerer, MultipleChoice, SentenceEncoder]
+)
+def test_the_checks_of_scikit_learn_that_need_no_table_of_numbers(kind, model_folder):
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    for check in (
+        checks.check_do_not_raise_errors_in_init_or_set_params,
+        checks.check_estimator_cloneable,
+        checks.check_estimator_repr,
+        checks.check_estimator_tags_renamed,
+        checks.check_get_params_invariance,
+        checks.check_no_attributes_set_in_init,
+        checks.check_set_params,
+        checks.check_valid_tag_types,
+    ):
+        check(kind.__name__, kind(model_folder))
 
 
 def test_the_same_seed_gives_the_same(classifier):

@@ -103,6 +103,8 @@ def test_official_layouts(write, caplog):
     path = write("xnli.tsv", "language\tgold_label\tsentence1\tsentence2\nen\tneutral\ta\tb\nzh\tneutral\t光\t荣\n")
     assert [one.text for one in named("xnli").read(path, ANY)] == ["光"]
     path = write("multinli.train.zh.tsv", "premise\thypo\tlabel\n光\t荣\tcontradictory\n")
+    assert [(one.pair, one.label) for one in named("xnli").read(path, ANY)] == [("荣", "contradiction")]
+    path = write("xnli.dev.tsv", "language\tgold_label\tsentence1\tsentence2\nen\tneutral\ta\tb\n")
     with pytest.raises(ValueError, match="no examples"):
         named("xnli").read(path, ANY)
     path = write("afqmc.txt", "光\t荣\t1\n战\t国\t0\n")

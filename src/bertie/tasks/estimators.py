@@ -66,6 +66,9 @@ class _Learner:
         found._take_over(found.trained_)
         return found
 
+    def __sklearn_tags__(self) -> object:
+        return _tags(None)
+
     def __sklearn_is_fitted__(self) -> bool:
         return "trained_" in vars(self)
 
@@ -169,16 +172,25 @@ class TokenTagger(_Learner):
         """Learn from sentences as lists of words, and a list of tags for each."""
         pairs = _paired(list(X), list(y))
         self._learn("tag", [{"words": list(words), "tags": list(tags)} for words, tags in pairs])
+        self._take_over(self.trained_)
         return self
 
     def predict(self, X: Iterable[Sequence[str]]) -> list[list[str]]:
         """The tags of each sentence."""
         return [list(prediction.labels) for prediction in self._predict([Example(words=tuple(words)) for words in X])]
 
+    def predict_proba(self, X: Iterable[Sequence[str]]) -> list[NDArray[np.float32]]:
+        """For each sentence the probability of each tag for each word (words, tags), in the order of `classes_`."""
+        found = self._predict([Example(words=tuple(words)) for words in X])
+        return [prediction.shares for prediction in found if prediction.shares is not None]
+
     def score(self, X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> float:
         """F1 of entities, or where the tags mark none, the share of words that are right."""
         examples = [Example(words=tuple(words), labels=tuple(tags)) for words, tags in _paired(list(X), list(y))]
         return _main_score(self._fitted(), examples)
+
+    def _take_over(self, trained: Trained) -> None:
+        self.classes_: Classes = np.array(trained.task.labels)
 
 
 class QuestionAnswerer(_Learner):
@@ -195,8 +207,12 @@ class QuestionAnswerer(_Learner):
 
     def predict(self, X: Iterable[tuple[str, str]]) -> list[str]:
         """The answers; empty where the passage does not say."""
-        found = self._predict([Example(pair=question, text=passage) for question, passage in X])
-        return [prediction.answer for prediction in found]
+        return [prediction.answer for prediction in self._answers(X)]
+
+    def predict_proba(self, X: Iterable[tuple[str, str]]) -> list[dict[str, float]]:
+        """For each question the answers that were weighed, best first, and how their probabilities compare."""
+        found = self._answers(X)
+        return [{one.text: one.probability for one in prediction.candidates} for prediction in found]
 
     def score(self, X: Iterable[tuple[str, str]], y: Iterable[Sequence[str]]) -> float:
         """SQuAD's F1; where some have no answer, at the best threshold."""
@@ -207,6 +223,9 @@ class QuestionAnswerer(_Learner):
             for (question, passage), answers in _paired(list(X), list(y))
         ]
         return _main_score(self._fitted(), examples)
+
+    def _answers(self, X: Iterable[tuple[str, str]]) -> list[Prediction]:
+        return self._predict([Example(pair=question, text=passage) for question, passage in X])
 
 
 class MultipleChoice(_Learner):
@@ -223,8 +242,11 @@ class MultipleChoice(_Learner):
 
     def predict(self, X: Iterable[tuple[str, Sequence[str]]]) -> list[int]:
         """The numbers of the endings, from 0."""
-        found = self._predict([Example(text=begun, endings=tuple(endings)) for begun, endings in X])
-        return [prediction.right or 0 for prediction in found]
+        return [prediction.right or 0 for prediction in self._choices(X)]
+
+    def predict_proba(self, X: Iterable[tuple[str, Sequence[str]]]) -> list[list[float]]:
+        """For each beginning the probability of each of its endings."""
+        return [list(prediction.probabilities.values()) for prediction in self._choices(X)]
 
     def score(self, X: Iterable[tuple[str, Sequence[str]]], y: Iterable[int]) -> float:
         """The share that is right."""
@@ -233,6 +255,9 @@ class MultipleChoice(_Learner):
             for (begun, endings), right in _paired(list(X), list(y))
         ]
         return _main_score(self._fitted(), examples)
+
+    def _choices(self, X: Iterable[tuple[str, Sequence[str]]]) -> list[Prediction]:
+        return self._predict([Example(text=begun, endings=tuple(endings)) for begun, endings in X])
 
 
 class SentenceEncoder(_Learner):
@@ -327,7 +352,7 @@ def _paired(x: Sequence[One], y: Sequence[Label]) -> list[tuple[One, Label]]:
     return list(zip(x, y, strict=True))
 
 
-def _tags(kind: str) -> object:
+def _tags(kind: str | None) -> object:
     """What scikit-learn, which alone asks, wants to know of an estimator."""
     from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
 

@@ -50,9 +50,9 @@ class Columns:
 
 @dataclass(frozen=True)
 class Layout:
-    """How an official table is written. names: those of its columns where its first line holds none of them; only rows
-    whose column `only[0]` holds `only[1]` are read; is_ragged: broken rows are left out; renamed: labels that files of
-    one set spell in two ways."""
+    """How an official table is written. names: those of its columns where its first line holds none of them; where
+    there is a column `only[0]`, only rows that hold `only[1]` in it are read; is_ragged: broken rows are left out;
+    renamed: labels that files of one set spell in two ways."""
 
     names: tuple[str, ...] = ()
     only: tuple[str, str] | None = None
@@ -85,7 +85,7 @@ def _read_texts(path: Path, columns: Columns, layout: Layout, negatives: Sequenc
     renamed = dict(layout.renamed)
     examples = []
     for count, (where, values) in enumerate(table.rows):
-        if layout.only and values.get(layout.only[0]) != layout.only[1]:
+        if layout.only and values.get(*layout.only) != layout.only[1]:
             continue
         example = Example(
             where=where,

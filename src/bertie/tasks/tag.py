@@ -9,7 +9,7 @@ import numpy as np
 
 from bertie.tasks.entities import OUTSIDE, entity_scores, find_entities, has_entities, tag_accuracy
 from bertie.tasks.sequences import best_window, cut_windows, frame, token_lists
-from bertie.tasks.task import NONE, Example, Ints, Output, Prediction, Row, missing_label, number_of
+from bertie.tasks.task import NONE, Example, Ints, Logits, Output, Prediction, Row, missing_label, number_of
 from bertie.text.wordpiece import Tokenizer
 
 
@@ -62,14 +62,16 @@ class Tag:
         return rows
 
     def decode(self, outputs: Sequence[Output], examples: Sequence[Example], tokenizer: Tokenizer) -> list[Prediction]:
-        tags = [[self.labels[0]] * len(example.words) for example in examples]
+        found = [np.zeros((len(example.words), len(self.labels)), np.float32) for example in examples]
         for row, logits in outputs:
             assert row.places is not None
-            chosen = logits.argmax(-1)
             for token in np.flatnonzero(row.places[:, 0] >= 0):
                 example, word = row.places[token]
-                tags[example][word] = self.labels[chosen[token]]
-        return [Prediction(labels=tuple(one)) for one in tags]
+                found[example][word] = logits[token]
+        return [
+            Prediction(labels=tuple(self.labels[chosen] for chosen in one.argmax(-1).tolist()), shares=_shares(one))
+            for one in found
+        ]
 
     def score(self, predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
         gold = [_labels(example) for example in examples]
@@ -126,6 +128,13 @@ class Tag:
         is_labelled = bool((targets != NONE).any())
         first = of_tokens[:, 0].max()
         return Row(int(first), (framed.ids,), (framed.segments,), targets if is_labelled else None, of_tokens)
+
+
+def _shares(logits: Logits) -> Logits:
+    """Each label's probability, row by row."""
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    shares: Logits = powers / powers.sum(-1, keepdims=True)
+    return shares
 
 
 def _labels(example: Example) -> tuple[str, ...]:

@@ -95,6 +95,7 @@ class Prediction:
     best: str = ""  # the best answer that is a part of the passage, whatever the odds
     null_odds: float = 0.0
     candidates: tuple[Candidate, ...] = ()
+    shares: Logits | None = field(default=None, compare=False, repr=False)  # of `tag`, each label's of each word
     vectors: Logits | None = field(default=None, compare=False, repr=False)  # of `embed`, one for each of its texts
 
 
