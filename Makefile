@@ -14,7 +14,7 @@ setup: .venv/installed  ## create .venv and install bertie with its test depende
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test]'
 	@touch $@
 
-demo: setup  ## learn a vocabulary from Python's own documentation and show how it cuts sentences
+demo: setup  ## see the whole of BERT work in five minutes, on text that this machine has
 	$(BIN)/bertie demo --out demo
 
 lint: setup  ## formatter, linter, type checker

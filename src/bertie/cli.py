@@ -11,7 +11,7 @@ from types import FrameType
 import click
 
 from bertie import __version__, console
-from bertie.commands import completion, features, glue, models, pretraining, report, tasks, text
+from bertie.commands import completion, demo, features, glue, models, pretraining, report, tasks, text
 from bertie.sealed import FULL
 
 USER_ERROR, INTERRUPTED, TERMINATED = 2, 130, 143
@@ -40,26 +40,13 @@ def bertie() -> None:
     """
 
 
-@click.command(short_help="See it work on text that every machine has.")
-@click.option("--out", required=True, type=Path, help="The folder to write.")
-def demo(out: Path) -> None:
-    """See it work on text that every machine has: Python's own documentation.
-
-    \b
-    Example: bertie demo --out demo
-    """
-    from bertie.demo import run_demo
-
-    run_demo(out)
-
-
 # The river, under the headings of `bertie --help`.
 COMMANDS: Mapping[str, Sequence[click.Command]] = {
     "Text": (text.vocab, text.tokenize, text.corpus),
     "Pre-training": (pretraining.plan, pretraining.pretrain),
     "Labels": (tasks.finetune, tasks.evaluate, tasks.predict, glue.glue),
     "A model put to work": (models.embed, models.fill, features.features, models.inspect, models.convert),
-    "And": (report.report, demo, completion.completion),
+    "And": (report.report, demo.demo, completion.completion),
 }
 
 
