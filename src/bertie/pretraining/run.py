@@ -127,29 +127,32 @@ def _prepare(order: Order, ranks: Ranks) -> _Parts:
 
 def make_model(recipe: Recipe, tokenizer: Tokenizer, device: torch.device) -> Model:
     """The model that the recipe starts from, on the device: a new one, or the one to go on from."""
-    heads = HEADS[recipe.objective]
     generator = torch.Generator().manual_seed(recipe.loop.seed)
     if recipe.init:
-        found = load(Path(recipe.init), heads, generator)
-        config = with_dropout(found.config, recipe.dropout)
-        model = _new_model(recipe, config, device)
+        found = load(Path(recipe.init), HEADS[recipe.objective], generator)
+        model = new_network(recipe, with_dropout(found.config, recipe.dropout), device)
         model.load_state_dict(found.state_dict(), assign=True)
-        _check_lengths(recipe, model.config)
     else:
-        config = model_config(recipe, tokenizer.size, tokenizer.pad_id)
-        _check_lengths(recipe, config)
-        model = _new_model(recipe, config, device)
+        model = new_network(recipe, model_config(recipe, tokenizer.size, tokenizer.pad_id), device)
         check_memory(recipe, model, device)
         initialise(model, generator)
         if recipe.zero_outputs:
             zero_outputs(model)
-    model.encoder.recomputes = recipe.recompute
     return model.to(device)
 
 
-def _new_model(recipe: Recipe, config: ModelConfig, device: torch.device) -> Model:
+def new_network(recipe: Recipe, config: ModelConfig, device: torch.device) -> Model:
+    """A model of this shape as the recipe computes it on the device, its weights yet to be given, on the CPU;
+    ValueError if the recipe's sequences are too long for it."""
+    if longest(recipe) > config.max_positions:
+        raise ValueError(
+            f"the recipe has sequences of {longest(recipe)} tokens, the model {config.max_positions} positions: make "
+            "max_length smaller, or choose another preset."
+        )
     paths = (choose_attention(recipe, config, device), choose_kernels(recipe, config, device))
-    return Model(config, HEADS[recipe.objective], *paths)
+    model = Model(config, HEADS[recipe.objective], *paths)
+    model.encoder.recomputes = recipe.recompute
+    return model
 
 
 def choose_loss(recipe: Recipe) -> Loss[Batch]:
@@ -190,14 +193,6 @@ def set_up_process(recipe: Recipe) -> None:
     if recipe.deterministic:
         compute_deterministically()
     torch.set_float32_matmul_precision("highest")
-
-
-def _check_lengths(recipe: Recipe, config: ModelConfig) -> None:
-    if longest(recipe) > config.max_positions:
-        raise ValueError(
-            f"the recipe has sequences of {longest(recipe)} tokens, the model {config.max_positions} positions: make "
-            "max_length smaller, or choose another preset."
-        )
 
 
 def check_memory(recipe: Recipe, model: Model, device: torch.device) -> None:
