@@ -1,5 +1,6 @@
 """The report in a real Chromium: nothing is fetched, nothing fails, all can be read, heard and driven by keys."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,11 @@ def test_keys_zoom_all_charts_and_move_along_one(open_page: OpenPage, report: Pa
     page.locator(FIRST).first.focus()
     page.keyboard.press("+")
     page.wait_for_function(f"({zooms})().every(one => one === '25-75')")
+    page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('#pretraining [role=status]').textContent.includes('two: ')")
+    told = re.match(r"Masked-word loss, ([\d,]+) steps", page.inner_text("#pretraining [role=status]"))
+    assert told and 750 < int(told[1].replace(",", "")) < 900  # what is in sight begins at the first quarter
     page.keyboard.press("0")
     page.wait_for_function(f"({zooms})().every(one => one === '0-100')")
 

@@ -3,6 +3,7 @@
 
 bertie.kinds["curves"] = (element, data, words) => {
   const state = { axis: "step", logarithmic: false };
+  const hidden = new Set(); // the names of lines
   const percent = (value) => `${bertie.format(value * 100)} %`;
   const show = (panel) => (value) => (panel.unit === "percent" ? percent(value) : bertie.format(value));
   const clock = (seconds) => {
@@ -30,7 +31,7 @@ bertie.kinds["curves"] = (element, data, words) => {
 
   function series(panel) {
     const looks = {
-      each: (colour) => ({ lineStyle: { width: 1, opacity: 0.35, color: colour }, silent: true, tooltip: { show: false } }),
+      each: (colour) => ({ lineStyle: { width: 1, opacity: 0.35, color: colour }, silent: true, sampling: "minmax" }),
       mean: (colour) => ({ lineStyle: { width: 2, color: colour } }),
       held: (colour) => ({ lineStyle: { width: 1.5, type: "dashed", color: colour }, showSymbol: true, symbolSize: 6 }),
     };
@@ -42,35 +43,52 @@ bertie.kinds["curves"] = (element, data, words) => {
     });
   }
 
+  // The value of the point that is nearest along the bottom.
+  function nearest(data, at) {
+    let low = 0, high = data.length - 1;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (data[middle][0] <= at) low = middle; else high = middle;
+    }
+    return (at - data[low][0] <= data[high][0] - at ? data[low] : data[high])[1];
+  }
+
+  // What the lines of a panel say at a place along the bottom.
+  function tell(panel, drawn, at) {
+    const isThere = ({ name, data: known }) => !hidden.has(name) && known[0][0] <= at && at <= known.at(-1)[0];
+    const lines = drawn.filter((one, index) => panel.lines[index].role !== "each" && isThere(one));
+    const unit = state.axis === "seconds" ? "" : ` ${words[state.axis]}`;
+    return [along(at) + unit, ...lines.map((one) => `${one.name}: ${show(panel)(nearest(one.data, at))}`)].join("\n");
+  }
+
   function options(panel) {
     const values = panel.lines.flatMap((line) => line.y);
     const isLogarithmic = state.logarithmic && values.every((value) => value > 0);
     const shown = show(panel);
+    const drawn = series(panel);
     return {
       grid: { left: 12, right: 16, top: 12, bottom: 36, containLabel: true },
       xAxis: bertie.axis({ type: "value", min: "dataMin", max: "dataMax", splitLine: { show: false }, axisLabel: { color: bertie.colour("quiet"), formatter: along, hideOverlap: true } }),
       yAxis: bertie.axis({ type: isLogarithmic ? "log" : "value", scale: true, axisLabel: { color: bertie.colour("quiet"), formatter: shown } }),
       tooltip: bertie.tooltip({
         trigger: "axis",
-        formatter: (found) => {
-          const lines = found.filter((one) => panel.lines[one.seriesIndex].role !== "each" || found.length === 1);
-          return [`${along(found[0].value[0])} ${state.axis === "seconds" ? "" : words[state.axis]}`, ...lines.map((one) => `${one.seriesName}: ${shown(one.value[1])}`)].join("\n");
-        },
+        formatter: (found) => tell(panel, drawn, found[0].value[0]),
       }),
       dataZoom: [
         { type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseMove: false, moveOnMouseWheel: false, preventDefaultMouseMove: false },
         { type: "slider", filterMode: "none", height: 18, bottom: 4, showDetail: false, brushSelect: false, borderColor: bertie.colour("rule"), fillerColor: bertie.colour("link", 0.15), handleStyle: { color: bertie.colour("raised"), borderColor: bertie.colour("quiet") }, moveHandleSize: 4, dataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } }, selectedDataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } } },
       ],
-      series: series(panel),
+      series: drawn,
     };
   }
 
   // Zoom and the place looked at, by keys; what one chart does, the others of the figure follow.
   function listen(holder, chart, panel) {
-    const main = Math.max(0, panel.lines.findIndex((line) => line.role !== "each"));
+    const lengths = panel.lines.map((line) => (line.role === "each" ? -1 : line.x.at(-1)));
+    const main = lengths.indexOf(Math.max(...lengths)); // the line that keys move along
     let at = -1;
     holder.addEventListener("keydown", (event) => {
-      const { start, end } = chart.getOption().dataZoom[0];
+      const { start, end, startValue, endValue } = chart.getOption().dataZoom[0];
       const zoom = (from, to) => chart.dispatchAction({ type: "dataZoom", start: Math.max(0, from), end: Math.min(100, to) });
       const quarter = (end - start) / 4;
       const keys = {
@@ -84,10 +102,13 @@ bertie.kinds["curves"] = (element, data, words) => {
         End: () => move(Infinity),
       };
       const move = (by) => {
-        const count = panel.lines[main].x.length;
-        const stride = Math.max(1, Math.round((count * (end - start)) / 100 / 40));
-        at = Math.min(count - 1, Math.max(0, at + by * stride));
+        const { series: drawn } = chart.getOption();
+        const places = drawn[main].data.map(([x]) => x);
+        const first = Math.max(0, places.findIndex((x) => x >= startValue));
+        const last = Math.max(first, places.findLastIndex((x) => x <= endValue));
+        at = Math.min(last, Math.max(first, at + by * Math.max(1, Math.round((last - first) / 40))));
         chart.dispatchAction({ type: "showTip", seriesIndex: main, dataIndex: at });
+        status.textContent = `${panel.title}, ${tell(panel, drawn, places[at])}`;
       };
       if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
@@ -96,6 +117,25 @@ bertie.kinds["curves"] = (element, data, words) => {
     holder.addEventListener("blur", () => chart.dispatchAction({ type: "hideTip" }));
   }
 
+  // The values in sight fill the height.
+  function fit(chart) {
+    const { startValue, endValue, start, end } = chart.getOption().dataZoom[0];
+    const isWhole = start === 0 && end === 100;
+    let low = Infinity, high = -Infinity;
+    for (const line of isWhole ? [] : chart.getOption().series) {
+      for (const [x, y] of line.data) {
+        if (x < startValue || x > endValue) continue;
+        low = Math.min(low, y);
+        high = Math.max(high, y);
+      }
+    }
+    const room = (high - low) * 0.05;
+    const isKnown = low < high;
+    const isLogarithmic = chart.getOption().yAxis[0].type === "log";
+    chart.setOption({ yAxis: isKnown && !isLogarithmic ? { min: low - room, max: high + room, axisLabel: { showMinLabel: false, showMaxLabel: false } } : { min: null, max: null, axisLabel: { showMinLabel: null, showMaxLabel: null } } });
+  }
+
+  const status = bertie.make("p", { role: "status", class: "unseen" }); // is read out
   const charts = [];
   const refresh = () => charts.forEach(({ chart, panel }) => chart.setOption(options(panel)));
   const zoomOut = () => charts.forEach(({ chart }) => chart.dispatchAction({ type: "dataZoom", start: 0, end: 100 }));
@@ -129,7 +169,10 @@ bertie.kinds["curves"] = (element, data, words) => {
         button.setAttribute("aria-pressed", String(isShown));
         for (const { chart, panel } of charts) {
           panel.lines.forEach((line, index) => {
-            if (data.runs[line.run].group === group) chart.dispatchAction({ type: isShown ? "legendSelect" : "legendUnSelect", name: chart.getOption().series[index].name });
+            if (data.runs[line.run].group !== group) return;
+            const { name } = chart.getOption().series[index];
+            if (isShown) hidden.delete(name); else hidden.add(name);
+            chart.dispatchAction({ type: isShown ? "legendSelect" : "legendUnSelect", name });
           });
         }
       });
@@ -139,7 +182,7 @@ bertie.kinds["curves"] = (element, data, words) => {
   }
 
   const grid = bertie.make("div", { class: "panels" });
-  element.append(tools(), ...(groups.length > 1 ? [legend()] : []), grid, bertie.make("p", { class: "hint" }, words.help));
+  element.append(tools(), ...(groups.length > 1 ? [legend()] : []), grid, status, bertie.make("p", { class: "hint" }, words.help));
   for (const panel of data.panels) {
     const holder = bertie.make("div", { role: "img", tabindex: "0", "aria-label": `${panel.title}. ${panel.alternative}` });
     grid.append(bertie.make("div", { class: "panel" }, bertie.make("h3", {}, panel.title), holder));
@@ -147,6 +190,8 @@ bertie.kinds["curves"] = (element, data, words) => {
     chart.group = element.id;
     charts.push({ chart, panel });
     listen(holder, chart, panel);
+    let due;
+    chart.on("dataZoom", () => { clearTimeout(due); due = setTimeout(() => fit(chart), 120); });
   }
   echarts.connect(element.id);
 };

@@ -97,16 +97,30 @@ const bertie = (() => {
     set(now);
   }
 
-  // Each figure is drawn shortly before it comes into sight, so that a page of many opens at once.
+  // Figures are drawn as they come into sight, the others when there is nothing else to do; all of them before a jump to
+  // another section, since what is drawn above it would push that away.
   function startFigures() {
+    const waiting = new Set(document.querySelectorAll(".figure"));
+    const drawNow = (element) => { if (waiting.delete(element)) draw(element); };
+    const drawAll = () => waiting.forEach(drawNow);
     const observer = new IntersectionObserver((entries) => {
-      for (const { isIntersecting, target } of entries) {
-        if (!isIntersecting) continue;
-        observer.unobserve(target);
-        draw(target);
-      }
+      for (const { isIntersecting, target } of entries) if (isIntersecting) drawNow(target);
     }, { rootMargin: "600px" });
-    for (const element of document.querySelectorAll(".figure")) observer.observe(element);
+    const idle = globalThis.requestIdleCallback ?? ((work) => setTimeout(work, 50));
+    const drawNext = () => {
+      const [next] = waiting;
+      if (!next) return;
+      drawNow(next);
+      idle(drawNext);
+    };
+    waiting.forEach((element) => observer.observe(element));
+    document.querySelector("nav").addEventListener("click", drawAll);
+    addEventListener("beforeprint", drawAll);
+    if (location.hash) {
+      drawAll();
+      document.getElementById(location.hash.slice(1))?.scrollIntoView();
+    }
+    idle(drawNext);
   }
 
   function draw(element) {
