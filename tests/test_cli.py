@@ -59,7 +59,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "nearest"),
     [
         (["vocb"], "'vocab'? See: bertie --help"),
-        (["convert", "a", "b"], "Choose from: hf, tf. See: bertie convert --help"),
+        (["convert", "a", "b"], "Choose from: hf, int8, tf. See: bertie convert --help"),
         (["vocab", "my-text", "--sizee", "3"], "'--size'? See: bertie vocab --help"),
         (["finetune", "clasify", "x.csv", "--model", "m", "--out", "r"], "'classify'"),
         (["finetune", "classify", "x.csv", "--model", "m", "--out", "r", "--set", "epchs=3"], "'epochs'"),

@@ -99,6 +99,24 @@ def test_there_and_back_through_tf(tmp_path: Path, config: ModelConfig, heads: d
     assert_same(load(tmp_path / "again"), model)
 
 
+def test_in_8_bits_a_folder_is_a_fourth_and_says_nearly_the_same(tmp_path: Path) -> None:
+    config = replace(BERT, vocabulary_size=500, width=64, num_heads=2, inner_width=256)
+    model = make(config, {"class": 3}).eval()
+    save(tmp_path / "hf", model, {"vocab.txt": b"[PAD]"}, Labels(("a", "b", "c")))
+    convert(tmp_path / "hf", tmp_path / "small", "int8", tokenizer_files)
+    assert names_of(tmp_path / "small") == ["bertie.json", "config.json", "model.int8.safetensors", "vocab.txt"]
+    sizes = [(tmp_path / name).stat().st_size for name in ("small/model.int8.safetensors", "hf/model.safetensors")]
+    assert sizes[0] < 0.3 * sizes[1]
+    opened, batch = load(tmp_path / "small"), pack([[2, 5, 4, 7, 3]])
+    assert read_labels(tmp_path / "small", opened).names == ("a", "b", "c")
+    with torch.no_grad():
+        torch.testing.assert_close(opened(batch)["class"], model(batch)["class"], atol=0.02, rtol=0)
+    convert(tmp_path / "small", tmp_path / "back", "hf", tokenizer_files)
+    assert_same(load(tmp_path / "back"), opened)
+    with pytest.raises(OSError, match=r"model\.safetensors"):
+        transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "small")
+
+
 def test_float64_becomes_float32(tmp_path: Path) -> None:
     model = make(NARROW, {"masked": 0})
     save(tmp_path / "hf", model, {})
@@ -232,7 +250,7 @@ def test_what_cannot_be_converted_is_refused(tmp_path: Path) -> None:
     for source, target, to, says in (
         (GOOGLE, tmp_path / "there", "hf", "there exists: give the name of a new folder"),
         (GOOGLE, tmp_path / "new", "tf", r"has no config\.json"),
-        (GOOGLE, tmp_path / "new", "onnx", "to hf or to tf, not to 'onnx'"),
+        (GOOGLE, tmp_path / "new", "onnx", "to hf, int8 or tf, not to 'onnx'"),
         (tmp_path / "missing", tmp_path / "new", "hf", "missing is not there"),
         (
             tmp_path / "file.zip",

@@ -31,6 +31,17 @@ def test_there_and_back(tmp_path: Path) -> None:
     assert same(read(tmp_path), TENSORS | {"view": TENSORS["first"].T})
 
 
+def test_in_8_bits_under_a_name_of_its_own(tmp_path: Path) -> None:
+    write_weights(tmp_path, TENSORS, as_int8=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.int8.safetensors"]
+    found = read(tmp_path)
+    torch.testing.assert_close(found["first"], TENSORS["first"], atol=0.02, rtol=0)
+    assert found.keys() == TENSORS.keys()
+    save_file({"first": torch.ones(2, 3, dtype=torch.int8)}, tmp_path / "model.int8.safetensors")
+    with pytest.raises(ValueError, match=r"model\.int8\.safetensors: first is in 8 bits, but first\.scales is missing"):
+        read(tmp_path)
+
+
 def test_others_may_read_the_file_as_the_mask_says(tmp_path: Path) -> None:
     write_weights(tmp_path, TENSORS)
     (tmp_path / "other").touch()

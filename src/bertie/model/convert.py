@@ -45,11 +45,11 @@ logger = logging.getLogger(__name__)
 
 
 def convert(source: Path, target: Path, to: str, tokenizer_files: TokenizerFiles, allow_pickle: bool = False) -> None:
-    """The new folder `target` holds the model of `source`: for "hf" in Hugging Face's layout and sealed, for "tf" as
-    Google's code has it. Texts beside the model go along; where Google's vocabulary does, `tokenizer_files` is asked
-    for what Hugging Face's layout has beside it."""
-    if to not in ("hf", "tf"):
-        raise ValueError(f"a folder is converted to hf or to tf, not to {to!r}.")
+    """The new folder `target` holds the model of `source`: for "hf" in Hugging Face's layout and sealed, for "int8" the
+    same with its matrices in 8 bits, which bertie alone opens, for "tf" as Google's code has it. Texts beside the model
+    go along; where Google's vocabulary does, `tokenizer_files` gives what Hugging Face's layout has beside it."""
+    if to not in ("hf", "int8", "tf"):
+        raise ValueError(f"a folder is converted to hf, int8 or tf, not to {to!r}.")
     if target.exists():
         raise ValueError(f"{target} exists: give the name of a new folder.")
     if not source.is_dir():
@@ -62,12 +62,13 @@ def convert(source: Path, target: Path, to: str, tokenizer_files: TokenizerFiles
     if is_google:
         model = read_google(source)
         cased = _is_cased(files[VOCABULARY]) if VOCABULARY in files else None
-        save(target, model, files if cased is None else {**files, **tokenizer_files(source, cased)})
-    elif to == "hf":
-        model = load(source, dtype=None, allow_pickle=allow_pickle)
-        save(target, model, files, read_labels(source, model))
-    else:
+        files = files if cased is None else {**files, **tokenizer_files(source, cased)}
+        save(target, model, files, as_int8=to == "int8")
+    elif to == "tf":
         write_google(target, load(source, allow_pickle=allow_pickle), files)
+    else:
+        model = load(source, dtype=None, allow_pickle=allow_pickle)
+        save(target, model, files, read_labels(source, model), as_int8=to == "int8")
 
 
 def read_google(folder: Path) -> Model:

@@ -44,7 +44,13 @@ def build(config: ModelConfig, heads: Mapping[str, int], generator: torch.Genera
     return initialise(Model(config, heads), generator)
 
 
-def save(path: Path, model: Model, tokenizer_files: Mapping[str, bytes], labels: Labels | None = None) -> None:
+def save(
+    path: Path,
+    model: Model,
+    tokenizer_files: Mapping[str, bytes],
+    labels: Labels | None = None,
+    as_int8: bool = False,
+) -> None:
     """The folder holds the model, the tokenizer's files and a seal; a kill at any moment leaves the old or the new."""
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file: give the name of a folder.")
@@ -56,7 +62,7 @@ def save(path: Path, model: Model, tokenizer_files: Mapping[str, bytes], labels:
         for name, data in tokenizer_files.items():
             _write_beside(new, name, data)
         (new / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
-        write_weights(new, tensors)
+        write_weights(new, tensors, as_int8)
         seal(new, SEAL, {"model": to_values(model.config)})
 
 

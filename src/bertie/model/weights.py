@@ -1,4 +1,4 @@
-"""The tensors of a model folder by name: safetensors whole or in shards; a pickle only on request."""
+"""The tensors of a model folder by name: safetensors whole, in shards or in 8 bits; a pickle only on request."""
 
 import json
 import logging
@@ -14,8 +14,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from bertie.model.rows8 import from_rows8, to_rows8
+
 OS_ERROR = re.compile(r"\(os error ([0-9]+)\)")  # how safetensors says what the system said
 SAFETENSORS, PICKLE, INDEX = "model.safetensors", "pytorch_model.bin", ".index.json"
+INT8 = "model.int8.safetensors"  # a name of its own: others would take the numbers for the weights
 
 # All that torch.load was seen to raise for 12,000 damaged files.
 UNPICKLING_ERRORS = (
@@ -28,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 def find_weights(folder: Path, allow_pickle: bool = False) -> Path:
     """The file of the folder's weights, or the index of their shards."""
-    for name in (SAFETENSORS, SAFETENSORS + INDEX, PICKLE, PICKLE + INDEX):
+    for name in (SAFETENSORS, SAFETENSORS + INDEX, INT8, PICKLE, PICKLE + INDEX):
         if not (folder / name).exists():
             continue
         if name.startswith(PICKLE) and not allow_pickle:
@@ -46,13 +49,16 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         return _read_shards(path)
     if not path.is_file():
         raise ValueError(f"{path} is missing or not a file.")
+    if path.name == INT8:
+        return _read_int8(path)
     return _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
 
 
-def write_weights(folder: Path, tensors: Mapping[str, Tensor]) -> None:
-    """`model.safetensors` with these tensors, marked as transformers wants it."""
-    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    path = folder / SAFETENSORS
+def write_weights(folder: Path, tensors: Mapping[str, Tensor], as_int8: bool = False) -> None:
+    """`model.safetensors` with these tensors, marked as transformers wants it, or `model.int8.safetensors`."""
+    stored = to_rows8(tensors) if as_int8 else tensors
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in stored.items()}
+    path = folder / (INT8 if as_int8 else SAFETENSORS)
     path.touch()
     mode = path.stat().st_mode  # what the user's mask makes it; safetensors leaves the file to its owner alone
     try:
@@ -103,6 +109,13 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except SafetensorError as error:
         raise ValueError(f"{path} is damaged or not in the safetensors format: {error}. Copy it anew.") from error
+
+
+def _read_int8(path: Path) -> dict[str, Tensor]:
+    try:
+        return from_rows8(_read_safetensors(path))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _read_pickle(path: Path) -> dict[str, Tensor]:
