@@ -169,3 +169,11 @@ def test_no_path_of_a_machine_stands_in_the_project() -> None:
     texts = {path: (ROOT / path).read_bytes() for path in listed if path and (ROOT / path).is_file()}
     home = re.compile(rb"(?<![\w.])/(?:work|root|home/\w+)/\w")
     assert [path for path, data in texts.items() if home.search(data)] == []
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_layout_names_every_part(language: str) -> None:
+    tree = (DOCS / language / "layout.md").read_text(encoding="utf-8")
+    parts = [path for path in (ROOT / "src" / "bertie").iterdir() if path.is_dir() or path.suffix == ".py"]
+    names = {f"{path.name}/" if path.is_dir() else path.name for path in parts if path.name[0] not in "_."}
+    assert sorted(name for name in names - {"version.py"} if f"\n  {name} " not in tree) == []
