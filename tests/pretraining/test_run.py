@@ -338,6 +338,19 @@ def test_a_model_larger_than_memory_is_refused_at_once(corpus_folder, tmp_path, 
         train(corpus_folder, tmp_path / "run")
 
 
+def test_memory_is_for_a_ranks_part_where_weights_are_divided(monkeypatch):
+    """BERT-large, 16 bytes a weight: 5.4 GB alone, 1.35 GB for each of four; a copy for each is 5.4 GB again."""
+    monkeypatch.setattr(
+        "bertie.pretraining.run.os.sysconf", lambda name: {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": 3e9}[name]
+    )
+    large, cpu = change(read_recipe("faithful-large"), ["sharding=fsdp"]), torch.device("cpu")
+    config = model_config(large, 30_522, 0)
+    assert run.check_memory(large, config, cpu, 4) == pytest.approx(336e6, rel=0.01)
+    for refused, count in ((large, 1), (change(large, ["sharding=ddp"]), 4)):
+        with pytest.raises(ValueError, match=r"preset 'bert-large' needs 5 GB .* has 3 GB"):
+            run.check_memory(refused, config, cpu, count)
+
+
 def test_epochs_are_passes_over_the_tokens(corpus_folder, tmp_path):
     made = change(recipe(1), ["epochs=0.5", "batch=64"])
     assert pretrain(Order(made, corpus_folder, tmp_path / "run"), lambda event, share: None).outcome == "finished"

@@ -15,7 +15,6 @@ from bertie.model.device import pick_device
 from bertie.model.encoder import Batch
 from bertie.model.heads import Model, initialise
 from bertie.pretraining.drawing import Drawer, second_phase
-from bertie.pretraining.objective import HEADS
 from bertie.pretraining.recipe import Recipe, model_config
 from bertie.pretraining.run import check_memory, choose_loss, loop_config, new_network, set_up_process
 from bertie.text.wordpiece import Tokenizer
@@ -60,9 +59,7 @@ def plan(recipe: Recipe, corpus_folder: Path, checks: bool, report: Callable[[in
     device = pick_device(recipe.device)
     corpus, tokenizer = open_corpus(corpus_folder), Tokenizer.load(corpus_folder)
     config = model_config(recipe, tokenizer.size, tokenizer.pad_id)
-    with torch.device("meta"):  # to be counted, not to take memory
-        whole = Model(config, HEADS[recipe.objective])
-    check_memory(recipe, whole, device)
+    num_parameters = check_memory(recipe, config, device, num_ranks=1)
     trials = [_Trial(phase, Drawer(corpus.train, tokenizer, phase), device) for phase in _phases(recipe)]
     num_done, num_all = itertools.count(1), (2 + checks) * len(trials)
 
@@ -81,7 +78,6 @@ def plan(recipe: Recipe, corpus_folder: Path, checks: bool, report: Callable[[in
     num_tokens = recipe.loop.batches_per_step * _mean([trial.tokens_a_batch for trial in trials], recipe)
     budget, best = loop_config(recipe, corpus).budget, measured or _together(predicted, recipe)
     steps_of = {"steps": 1.0, "tokens": 1 / num_tokens, "minutes": 60 / best.seconds}
-    num_parameters = sum(parameter.numel() for parameter in whole.parameters())
     num_steps = budget.amount * steps_of[budget.unit]
     return Plan(_together(predicted, recipe), measured, num_parameters, num_tokens, num_steps)
 

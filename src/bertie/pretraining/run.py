@@ -37,7 +37,8 @@ from bertie.training.stopping import Asked, asked_to_stop
 from bertie.training.tensorboard import Board, load_writer
 
 logger = logging.getLogger(__name__)
-BYTES_A_WEIGHT = 16  # itself, its gradient and the two that Adam remembers, in float32
+FLOAT32 = 4  # bytes
+BYTES_A_WEIGHT = 4 * FLOAT32  # itself, its gradient and the two that Adam remembers
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,8 @@ def _prepare(order: Order, ranks: Ranks) -> _Parts:
         load_writer()  # what is missing is said before anything is written
     corpus = open_corpus(order.corpus, Tokenizer.load(recipe.init).fingerprint if recipe.init else None)
     tokenizer = Tokenizer.load(order.corpus)
+    if not recipe.init:
+        check_memory(recipe, model_config(recipe, tokenizer.size, tokenizer.pad_id), ranks.device, ranks.count)
     model = make_model(recipe, tokenizer, ranks.device)
     begin(order.out, to_toml(recipe), order.resumes, order.allows_changes, ranks)
     card = _first_card(order.corpus, corpus, model, ranks)
@@ -134,7 +137,6 @@ def make_model(recipe: Recipe, tokenizer: Tokenizer, device: torch.device) -> Mo
         model.load_state_dict(found.state_dict(), assign=True)
     else:
         model = new_network(recipe, model_config(recipe, tokenizer.size, tokenizer.pad_id), device)
-        check_memory(recipe, model, device)
         initialise(model, generator)
         if recipe.zero_outputs:
             zero_outputs(model)
@@ -195,9 +197,14 @@ def set_up_process(recipe: Recipe) -> None:
     torch.set_float32_matmul_precision("highest")
 
 
-def check_memory(recipe: Recipe, model: Model, device: torch.device) -> None:
-    """Refuse a model whose weights alone, with what the optimizer keeps of each, are more than the memory there is."""
-    needed = BYTES_A_WEIGHT * sum(parameter.numel() for parameter in model.parameters())
+def check_memory(recipe: Recipe, config: ModelConfig, device: torch.device, num_ranks: int) -> int:
+    """How many weights a model of this shape has; ValueError if they alone, with what the optimizer keeps of each, are
+    more than the memory there is."""
+    with torch.device("meta"):  # to be counted, not to take memory
+        model = Model(config, HEADS[recipe.objective])
+    number = sum(parameter.numel() for parameter in model.parameters())
+    num_sharing = num_ranks if recipe.sharding == "fsdp" else 1
+    needed = number * max(BYTES_A_WEIGHT / num_sharing, FLOAT32)  # each begins with all weights, then keeps its part
     is_gpu = device.type == "cuda"
     there = torch.cuda.mem_get_info(device)[1] if is_gpu else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:
@@ -205,6 +212,7 @@ def check_memory(recipe: Recipe, model: Model, device: torch.device) -> None:
             f"preset {recipe.preset!r} needs {needed / 1e9:,.0f} GB for weights, gradients and the optimizer, "
             f"but {'the GPU' if is_gpu else 'this machine'} has {there / 1e9:,.0f} GB: choose a smaller preset."
         )
+    return number
 
 
 def _batches(parts: _Parts, loop: LoopConfig, state: State) -> tuple[Batches[Batch], Callable[[int], Place]]:
