@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from bertie.tasks.choose import Choose
+from bertie.tasks.named import named
 from bertie.tasks.task import Example, Output
 
 
@@ -32,3 +33,11 @@ def test_what_is_refused():
         Choose().learn([Example(where="a, line 2", endings=("x", "y"), right=2)])
     with pytest.raises(ValueError, match="a, line 2 has no label"):
         Choose().learn([Example(where="a, line 2", endings=("x", "y"))])
+
+
+def test_a_benchmark_has_so_many_endings(tokenizer):
+    four = Choose(num_endings=4)
+    four.encode([Example(text="a", endings=("a", "b", "c", "d"))], tokenizer)
+    with pytest.raises(ValueError, match="a, line 2 has 3 endings; this task has 4: mend that row"):
+        four.encode([Example(where="a, line 2", text="a", endings=("a", "b", "c"))], tokenizer)
+    assert (named("swag").task().num_endings, named("choose").task().num_endings) == (4, None)

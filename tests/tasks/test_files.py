@@ -231,3 +231,37 @@ def test_a_wrong_name_is_refused_with_the_nearest():
 def test_plain_text_is_no_table(write):
     with pytest.raises(ValueError, match="is not a table"):
         read_table(write("a.text", "just words\n"))
+
+
+def test_compressed_files_of_every_kind(write, tmp_path):
+    def packed(name, contents):
+        path = tmp_path / f"{name}.gz"
+        path.write_bytes(gzip.compress(write(name, contents).read_bytes()))
+        return path
+
+    (tagged,) = read_tags(packed("a.jsonl", [{"words": ["a", "b"], "tags": ["O", "B-X"]}]), ANY, PLAIN)
+    assert (tagged.words, tagged.labels) == (("a", "b"), ("O", "B-X"))
+    (tagged,) = read_tags(packed("b.txt", "a O\nb B-X\n"), ANY, PLAIN)
+    assert (tagged.words, tagged.labels) == (("a", "b"), ("O", "B-X"))
+    (asked,) = read_answers(packed("c.jsonl", [{"question": "q", "context": "abc", "answers": ["b"]}]), ANY, PLAIN)
+    assert asked.answers == (Span("b", 1),)
+    assert [one.text for one in read_texts(packed("d.txt", "one\ntwo\n"), ANY, PLAIN)] == ["one", "two"]
+
+
+def test_rows_with_fewer_endings(write):
+    path = write("a.csv", "sent1,ending0,ending1,ending2,label\nx,a,b,,1\nx,a,b,c,2\n")
+    assert [one.endings for one in read_choices(path, ANY, PLAIN)] == [("a", "b"), ("a", "b", "c")]
+    for row, message in (
+        ("x,a,,c,0", "line 2 has an ending that is empty before one"),
+        ("x,a,,,0", "line 2 has 1 endings"),
+        ("x,a,b,,2", "line 2: the right ending is '2'; allowed: 0, 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_choices(write("b.csv", f"sent1,ending0,ending1,ending2,label\n{row}\n"), ANY, PLAIN)
+
+
+def test_what_is_no_file_of_tags_or_answers(write):
+    with pytest.raises(ValueError, match=r"a\.csv: tags are read from lines of a word and its tag"):
+        read_tags(write("a.csv", "words,tags\na,O\n"), ANY, PLAIN)
+    with pytest.raises(ValueError, match=r"^[^:]*b\.json is one JSON array: .* does\.$"):
+        read_answers(write("b.json", "[1, 2]"), ANY, PLAIN)

@@ -3,6 +3,7 @@
 import json
 import logging
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
@@ -295,6 +296,31 @@ def test_what_is_refused(order, write, model_folder):
         finetune(order("classify", data, "epochs=1", resumes=True), quiet)
     with pytest.raises(ValueError, match=r"has no task\.json: it is not a model that `bertie finetune` made"):
         Trained.load(model_folder)
+
+
+def test_rows_without_a_label_are_named_and_not_learned_from(order, write, caplog):
+    data = write("a.csv", class_rows(12) + "cat,\ndog,\n")
+    done = order("classify", data, "epochs=1", dev=write("b.csv", class_rows(4)))
+    finetune(done, quiet)
+    assert "2 of 14 examples have no label, and so are not learned from: " in caplog.text
+    assert "a.csv, line 14, " in caplog.text
+    assert read_card(done.out)["examples"]["rows"] == 12
+
+
+def test_what_is_no_model_folder(order, write, tmp_path):
+    data = write("a.csv", class_rows())
+    done = order("classify", data, "epochs=1")
+    finetune(done, quiet)
+    for model, message in (
+        (tmp_path / "nowhere", "nowhere is not there: a model is a folder"),
+        (data, "a.csv is a file: a model is a folder"),
+        (done.out, "it is a run, whose model is .*run/model"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            finetune(replace(done, model=model, out=tmp_path / "other"), quiet)
+    for run in (tmp_path / "nowhere", data):
+        with pytest.raises(ValueError, match="a model is a folder"):
+            Trained.load(run)
 
 
 def test_recipes():

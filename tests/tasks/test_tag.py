@@ -73,3 +73,9 @@ def test_labels(tokenizer):
         Tag().learn([sentence("a b")])
     with pytest.raises(ValueError, match="2 words and 1 tags"):
         Tag(labels=LABELS).score([Prediction(labels=("O", "O"))], [sentence("a b", "O")])
+
+
+def test_a_tag_that_was_not_learned_is_refused_where_it_is_scored(tokenizer):
+    unseen = sentence("a b", "O B-LOC")
+    with pytest.raises(ValueError, match=r"a\.txt, line 1: label 'B-LOC' is not one of this task's: O, B-PER, I-PER"):
+        Tag(labels=LABELS).score([Prediction(labels=("O", "O"))], [unseen])

@@ -16,9 +16,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Choose:
-    """The right ending of each beginning; how many there are to choose from may differ."""
+    """The right ending of each beginning."""
 
     max_length: int = 128
+    num_endings: int | None = None  # how many each must have; none: any number, which may differ
 
     @property
     def head(self) -> str:
@@ -46,6 +47,8 @@ class Choose:
         return self
 
     def encode(self, examples: Sequence[Example], tokenizer: Tokenizer) -> list[Row]:
+        for example in examples:
+            self._check_endings(example)
         beginnings = token_lists(tokenizer, [example.text for example in examples])
         endings = token_lists(tokenizer, [ending for example in examples for ending in example.endings])
         rows = []
@@ -75,6 +78,11 @@ class Choose:
 
     def tune(self, scores: Mapping[str, float]) -> Self:
         return self
+
+    def _check_endings(self, example: Example) -> None:
+        found = len(example.endings)
+        if self.num_endings not in (None, found):
+            raise ValueError(f"{example.where} has {found} endings; this task has {self.num_endings}: mend that row.")
 
     def describe(self, prediction: Prediction, example: Example) -> dict[str, object]:
         assert prediction.right is not None

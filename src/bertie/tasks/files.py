@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bertie.tasks.rows import Table, Values, read_table, read_text
+from bertie.tasks.rows import Table, Values, read_table, read_text, suffix_of
 from bertie.tasks.squad_file import read_squad
 from bertie.tasks.task import Example, Span
 
@@ -71,7 +71,7 @@ def read_related(path: Path, columns: Columns, layout: Layout) -> list[Example]:
 
 
 def _read_texts(path: Path, columns: Columns, layout: Layout, negatives: Sequence[str]) -> list[Example]:
-    if path.suffix == ".txt" and "\t" not in (lines := read_text(path)).partition("\n")[0]:
+    if suffix_of(path) == ".txt" and "\t" not in (lines := read_text(path)).partition("\n")[0]:
         return [
             Example(where=f"{path}, line {number}", id=str(number), text=line)
             for number, line in enumerate(lines.splitlines(), 1)
@@ -106,8 +106,10 @@ def _read_texts(path: Path, columns: Columns, layout: Layout, negatives: Sequenc
 def read_tags(path: Path, columns: Columns, layout: Layout) -> list[Example]:
     """Sentences of words with a tag each: CoNLL's columns (the word first, the tag last, blank lines between
     sentences), one character and its tag a line, or a table with a list of words and one of tags in each row."""
-    if path.suffix in (".jsonl", ".parquet"):
+    if suffix_of(path) in (".jsonl", ".parquet"):
         return _tag_table(read_table(path), columns)
+    if suffix_of(path) == ".csv":
+        raise ValueError(f"{path}: tags are read from lines of a word and its tag (.txt, .tsv), JSON lines or parquet.")
     examples: list[Example] = []
     cells: list[list[str]] = []
     document, begun, width = 0, 1, 0
@@ -133,7 +135,7 @@ def read_tags(path: Path, columns: Columns, layout: Layout) -> list[Example]:
 
 def read_answers(path: Path, columns: Columns, layout: Layout) -> list[Example]:
     """Questions, passages and answers, in SQuAD's JSON form or as rows with a question, a context and answers."""
-    if path.suffix in (".jsonl", ".parquet", ".csv", ".tsv"):
+    if suffix_of(path) in (".jsonl", ".parquet", ".csv", ".tsv"):
         return _answer_table(read_table(path), columns)
     return read_squad(path)
 
@@ -154,6 +156,10 @@ def read_choices(path: Path, columns: Columns, layout: Layout) -> list[Example]:
     examples = []
     for count, (where, values) in enumerate(table.rows):
         endings = _endings(values.get(lists), where) if lists else [_text(values, name, where) for name in singles]
+        while endings and not endings[-1].strip():
+            endings = endings[:-1]  # a row with fewer of them leaves the last columns empty
+        if not all(ending.strip() for ending in endings):
+            raise ValueError(f"{where} has an ending that is empty before one that is not: mend that row.")
         if len(endings) < 2:
             raise ValueError(f"{where} has {len(endings)} endings; there must be at least 2 to choose from.")
         begun = f"{_text(values, second, where)} " if second else ""

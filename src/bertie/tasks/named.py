@@ -139,10 +139,11 @@ NAMED: Mapping[str, Named] = {
     "squad-v2": Named(
         "answer", "answers", {**SQUAD, "has_nulls": True}, train=("train-v2.0*", *TRAIN), dev=("dev-v2.0*", *DEV)
     ),
-    "swag": Named("choose", "choices", dev=("val.*", *DEV)),
+    "swag": Named("choose", "choices", {"num_endings": 4}, dev=("val.*", *DEV)),
     "codah": Named(
         "choose",
         "choices",
+        {"num_endings": 4},
         layout=Layout(names=("category", "prompt", *(f"ending{number}" for number in range(4)), "label")),
     ),
     "conll-ner": Named(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bertie.text.sources import find, opened, optional
+from bertie.text.sources import COMPRESSIONS, find, opened, optional
 from bertie.text.tables import LONGEST_FIELD
 
 Values = Mapping[str, object]
@@ -22,6 +22,11 @@ class Table:
     name: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, Values], ...]
+
+
+def suffix_of(path: Path) -> str:
+    """How the file's name ends, without the ending that says how it is compressed."""
+    return Path(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix
 
 
 def read_text(path: Path) -> str:
@@ -44,7 +49,7 @@ def read_table(path: Path, names: Sequence[str] = (), is_ragged: bool = False) -
     if form == "parquet":
         return _parquet(path)
     text = read_text(path)
-    if form == "jsonl" or path.suffix == ".jsonl":
+    if form == "jsonl" or suffix_of(path) == ".jsonl":
         return _json_lines(path, text)
     rows = _tabbed(text) if form == "tsv" or (form == "plain" and "\t" in text.partition("\n")[0]) else _csv(path, text)
     if form == "plain" and "\t" not in text.partition("\n")[0]:

@@ -17,6 +17,7 @@ from bertie.model.heads import Model
 from bertie.sealed import sha256
 from bertie.tasks.best import SCORED, Best, floor
 from bertie.tasks.classify import Classify
+from bertie.tasks.embed import Embed
 from bertie.tasks.files import Columns
 from bertie.tasks.held_out import hold_out
 from bertie.tasks.judgements import FILE, write_judgements
@@ -116,6 +117,12 @@ class Parts:
         self.train, self.dev_rows = self._read_once(train, task.encode(examples.dev, tokenizer))
         if not self.train:
             raise ValueError(f"{order.data} has no example that can be learned from.")
+        unlabelled = [] if isinstance(task, Embed) else [one.where for one in examples.train if not one.is_labelled]
+        if unlabelled:
+            logger.warning(
+                "%d of %d examples have no label, and so are not learned from: %s%s.",
+                *(len(unlabelled), len(examples.train), ", ".join(unlabelled[:3]), " ..." * (len(unlabelled) > 3)),
+            )
         is_balanced = isinstance(task, Classify) and task.weights == "balanced" and not task.several
         self.loss = task_loss(task, balanced_weights(rows, task.num_classes) if is_balanced else None)
         self._order: dict[int, list[int]] = {}
@@ -176,9 +183,9 @@ def _prepare(order: Order) -> Parts:
     else:
         examples = _Examples(train, kind.read(dev_file, order.columns))
     task = order.task.learn([*examples.train, *examples.dev])
-    tokenizer = Tokenizer.load(order.model)
     ranks = alone(order.recipe.device)
     model = make_model(order.model, task, order.recipe).to(ranks.device)
+    tokenizer = Tokenizer.load(order.model)
     parts = Parts(order, task, tokenizer, examples, model, ranks)
     begin(order.out, recipe_toml(order), order.resumes, order.allows_changes, ranks)
     _write_first_card(parts, train_file, dev_file)

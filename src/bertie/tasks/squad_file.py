@@ -13,8 +13,9 @@ log = logging.getLogger(__name__)
 
 def read_squad(path: Path) -> list[Example]:
     """The questions of a file in SQuAD's form, CMRC's and DRCD's included."""
+    text = read_text(path)
     try:
-        contents = json.loads(read_text(path))
+        contents = json.loads(text)
     except ValueError as error:
         raise ValueError(f"{path} is not JSON in SQuAD's form: {error}.") from None
     found = [example for article in _list(contents, "data", path) for example in _article(article, path)]

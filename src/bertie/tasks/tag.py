@@ -74,7 +74,7 @@ class Tag:
         ]
 
     def score(self, predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, float]:
-        gold = [_labels(example) for example in examples]
+        gold = [_labels(example, self.labels) for example in examples]
         called = [prediction.labels for prediction in predictions]
         if has_entities(self.labels):
             return entity_scores(gold, called)
@@ -137,9 +137,11 @@ def _shares(logits: Logits) -> Logits:
     return shares
 
 
-def _labels(example: Example) -> tuple[str, ...]:
+def _labels(example: Example, known: Sequence[str]) -> tuple[str, ...]:
     if example.labels is None:
         raise missing_label(example)
+    for label in example.labels:
+        number_of(label, known, example.where)
     if len(example.labels) != len(example.words):
         raise ValueError(f"{example.where} has {len(example.words)} words and {len(example.labels)} tags.")
     return example.labels

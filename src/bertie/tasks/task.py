@@ -42,6 +42,11 @@ class Example:
     right: int | None = None  # the ending, from 0
     answers: tuple[Span, ...] | None = None  # none: the passage does not say
 
+    @property
+    def is_labelled(self) -> bool:
+        """Whether anything is known of it that a task could learn."""
+        return any(one is not None for one in (self.label, self.labels, self.number, self.right, self.answers))
+
 
 @dataclass(frozen=True, eq=False)
 class Row:

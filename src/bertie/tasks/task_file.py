@@ -20,6 +20,8 @@ def write_task(name: str, task: AnyTask) -> bytes:
 def read_task(folder: Path) -> tuple[str, AnyTask]:
     """The name the task goes by and the task, of a model folder; ValueError if it was not made for one."""
     path = folder / NAME
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is {'a file' if folder.exists() else 'not there'}: a model is a folder.")
     if not path.is_file():
         raise ValueError(f"{folder} has no {NAME}: it is not a model that `bertie finetune` made.")
     try:
