@@ -259,6 +259,13 @@ def test_cards_as_json(example_folder: Path, tmp_path: Path, capsys: pytest.Capt
     assert corpus == json.loads((tmp_path / "c" / "card.json").read_text())
 
 
+def test_a_text_longer_than_the_model_can_read_has_no_flops(
+    example_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["inspect", str(example_folder / "my-bert"), "--length", "513"]) == 2
+    assert "--length 513 is more than the model's 512 positions." in capsys.readouterr().err
+
+
 def test_convert_there_and_back(example_folder: Path, tmp_path: Path) -> None:
     source = example_folder / "my-bert"
     assert run(["convert", str(source), str(tmp_path / "tf"), "--to", "tf"]) == 0

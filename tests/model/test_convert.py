@@ -164,6 +164,12 @@ def test_a_folder_of_transformers_is_sealed_with_its_texts(tmp_path: Path, caplo
     assert read_labels(tmp_path / "sealed", sealed) == Labels(("bad", "fair", "good"), "single_label_classification")
 
 
+def test_a_folder_without_a_vocabulary_is_said_to_have_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    save(tmp_path / "bare", make(BERT, {"masked": 0}), {})
+    convert(tmp_path / "bare", tmp_path / "tf", "tf", tokenizer_files)
+    assert "bare holds no vocabulary, so" in caplog.text
+
+
 def test_a_pickle_is_converted_on_request(tmp_path: Path) -> None:
     model = make(BERT, {"masked": 0})
     save(tmp_path / "hf", model, {})

@@ -150,8 +150,9 @@ def test_a_program_in_a_pickle_is_refused_and_does_not_run(tmp_path: Path, is_zi
     assert not (tmp_path / "sprung").exists()
 
 
-def test_a_bare_pickle_is_refused_and_does_not_run(tmp_path: Path) -> None:
-    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps(Trap(tmp_path / "sprung"), protocol=2))
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_a_bare_pickle_is_refused_and_does_not_run(tmp_path: Path, protocol: int) -> None:
+    (tmp_path / "pytorch_model.bin").write_bytes(pickle.dumps(Trap(tmp_path / "sprung"), protocol))
     with pytest.raises(ValueError, match=r"pytorch_model\.bin is damaged, or holds more than tensors"):
         read(tmp_path, allow_pickle=True)
     assert not (tmp_path / "sprung").exists()

@@ -84,6 +84,8 @@ def inspect(folder: Path, length: int | None, as_json: bool, allow_pickle: bool)
     model = load(folder, dtype=None, allow_pickle=allow_pickle)
     shape, counts = model.config, count_parameters(model)
     num_parameters, length = sum(counts.values()), length or shape.max_positions
+    if length > shape.max_positions:
+        raise ValueError(f"--length {length:,} is more than the model's {shape.max_positions:,} positions.")
     if as_json:
         flops = {"length": length, "flops_per_token": flops_per_token(shape, length)}
         flops |= {"flops_per_masked_word": flops_per_masked_word(shape)} if "masked" in model.heads else {}

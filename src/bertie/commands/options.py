@@ -20,8 +20,14 @@ THREADS = click.option("--threads", type=click.IntRange(1), help="Processor thre
 PICKLE = click.option(
     "--allow-pickle", is_flag=True, help="Read weights from a .bin too, without running what is in it."
 )
-
-
+COLUMN = click.option("--column", help="Where the text is in tables and JSON lines; guessed when not said.")
+DOCUMENT = click.option(
+    "--document",
+    type=click.Choice(["blank", "file"]),
+    default="blank",
+    show_default=True,
+    help="What ends a document of plain text.",
+)
 TEXTS = click.argument("texts", nargs=-1, required=True, metavar="TEXT...", type=click.Path())
 CARD_JSON = click.option("--json", "as_json", is_flag=True, help="One object: the card.")
 

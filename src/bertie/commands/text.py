@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from bertie import console
-from bertie.commands.options import CARD_JSON, TEXTS, print_json, read_texts
+from bertie.commands.options import CARD_JSON, COLUMN, DOCUMENT, TEXTS, print_json, read_texts
 
 
 @click.command(short_help="Learn a WordPiece vocabulary from text.")
@@ -17,14 +17,8 @@ from bertie.commands.options import CARD_JSON, TEXTS, print_json, read_texts
 @click.option("--language", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Of the text.")
 @click.option("--workers", type=int, default=1, show_default=True, help="Processes; the result is the same for any.")
 @click.option("--compare", type=Path, help="A second vocabulary to put beside the new one.")
-@click.option("--column", help="Where the text is in tables and JSON lines; guessed when not said.")
-@click.option(
-    "--document",
-    type=click.Choice(["blank", "file"]),
-    default="blank",
-    show_default=True,
-    help="What ends a document of plain text.",
-)
+@COLUMN
+@DOCUMENT
 @CARD_JSON
 def vocab(
     texts: tuple[str, ...],
@@ -105,14 +99,8 @@ def tokenize(folder: Path, text: str, cased: bool | None, rules: str, as_json: b
     help="zh also keeps where words begin, by a segmenter.",
 )
 @click.option("--near-duplicates", is_flag=True, help="Drop documents that are nearly like an earlier one, too.")
-@click.option("--column", help="Where the text is in tables and JSON lines; guessed when not said.")
-@click.option(
-    "--document",
-    type=click.Choice(["blank", "file"]),
-    default="blank",
-    show_default=True,
-    help="What ends a document of plain text.",
-)
+@COLUMN
+@DOCUMENT
 @click.option("--validation", type=float, default=0.005, show_default=True, help="Share of the documents held back.")
 @CARD_JSON
 def corpus(

@@ -59,6 +59,8 @@ def convert(source: Path, target: Path, to: str, tokenizer_files: TokenizerFiles
     if is_google and to == "tf":
         raise ValueError(f"{source} has no {CONFIG}, so it is not in Hugging Face's layout, which is what becomes tf.")
     files = _texts_beside(source)
+    if not files.keys() & {*VOCABULARIES, "tokenizer.json"}:
+        logger.warning("%s holds no vocabulary, so %s will have none.", source, target)
     if is_google:
         model = read_google(source)
         cased = _is_cased(files[VOCABULARY]) if VOCABULARY in files else None

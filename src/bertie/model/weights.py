@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import struct
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -121,8 +122,10 @@ def _read_int8(path: Path) -> dict[str, Tensor]:
 def _read_pickle(path: Path) -> dict[str, Tensor]:
     logger.warning("%s is a pickle: only the tensors in it are read.", path)
     try:
-        # Tensors that were saved on a GPU are put on the CPU.
-        tensors = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's, about how a file was made that is then refused in our words
+            # Tensors that were saved on a GPU are put on the CPU.
+            tensors = torch.load(path, map_location="cpu", weights_only=True)
     except UNPICKLING_ERRORS as error:
         raise ValueError(f"{path} is damaged, or holds more than tensors, which is refused.") from error
     is_table = isinstance(tensors, dict) and all(isinstance(value, Tensor) for value in tensors.values())
