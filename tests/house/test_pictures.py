@@ -8,6 +8,7 @@ import pytest
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 LANGUAGES = ("en", "zh")
+READMES = {"en": "README.md", "zh": "README.zh-CN.md"}
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +32,10 @@ def test_each_picture_stands_on_a_page_of_its_language(language: str) -> None:
     for picture in PICTURES.glob(f"*.{language}.svg"):
         assert f"](../pictures/{picture.name})" in text
         assert "<title>" in picture.read_text("utf-8") and picture.stat().st_size < 60_000
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_picture_of_the_report_is_small_and_shown(language: str) -> None:
+    picture = PICTURES / f"report.{language}.png"
+    assert picture.stat().st_size < 200_000
+    assert f"](docs/pictures/{picture.name})" in (PICTURES.parents[1] / READMES[language]).read_text("utf-8")
