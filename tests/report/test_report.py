@@ -21,6 +21,11 @@ def test_one_file_shows_the_runs_beside_each_other(make_run: MakeRun, tmp_path: 
     assert "Report on one, two" in page and "Masked-word accuracy" in page
 
 
+def test_many_runs_stay_within_the_limit(make_run: MakeRun, tmp_path: Path) -> None:
+    page = page_of(tmp_path, *(str(make_run(f"run-{number}", steps=500)) for number in range(60)))
+    assert len(page.encode()) < LIMIT and "run-59" in page
+
+
 def test_it_speaks_chinese(make_run: MakeRun, tmp_path: Path) -> None:
     page = page_of(tmp_path, str(make_run()), "--language", "zh")
     assert 'lang="zh-Hans"' in page and "掩码词损失" in page and "Masked-word" not in page

@@ -53,6 +53,8 @@ def test_a_grid_has_a_row_for_each_setting_also_before_it_is_finished(make_finet
         path.unlink()  # only the folder of the whole grid has a recipe, and no card as long as it runs
     (tmp_path / "grid" / "recipe.toml").write_text("[run]\n")
     (run,) = read(tmp_path / "grid")
+    assert run.problems == ("It is not finished: 4 of its runs are there.",)
+    assert rows(overview([run], EN))[0][-1] == "accuracy 0.8500 ± 0.0707 (2): grid/lr-2, the best of 2 settings"
     assert [(one.name, one.each) for one in results_of(run)] == [
         ("grid/lr-1", (0.6, 0.7)),
         ("grid/lr-2", (0.8, 0.9)),
@@ -66,8 +68,9 @@ def test_a_suite_shows_its_table_or_its_tasks(make_finetuned: MakeRun, tmp_path:
     (run,) = read(tmp_path / "suite")
     assert [(one.name, one.each) for one in results_of(run)] == [("suite/cola", (0.6, 0.7))]
     columns = {"CoLA": {"score": "matthews", "each": [0.5, 0.6]}}
-    (tmp_path / "suite" / "card.json").write_text(json.dumps({"kind": "glue", "columns": columns}))
+    (tmp_path / "suite" / "card.json").write_text(json.dumps({"kind": "glue", "columns": columns, "average": 0.55}))
     (run,) = read(tmp_path / "suite")
+    assert rows(overview([run], EN))[0][-1] == "average 0.5500 of 1 tasks"
     assert [(one.name, one.main, one.each) for one in results_of(run)] == [("suite/CoLA", "matthews", (0.5, 0.6))]
     assert errors([run], EN)
 

@@ -13,7 +13,7 @@ from bertie.report.runs import Columns, Run
 from bertie.report.words import Words
 
 Floats = NDArray[np.float64]
-MOST_POINTS, LEAST_POINTS = 60_000, 400  # of all lines on a page together; of one line, however many there are
+MOST_POINTS, LEAST_POINTS = 40_000, 20  # of all lines on a page together; of one line, however many there are
 FEWEST_SMOOTHED = 40  # values; of fewer no smooth line is drawn
 SMOOTHED_SHARE = 1 / 40  # of a run, is what a point of the smooth line is the mean of
 NUM_SMOOTHED = 400  # points of the smooth line
@@ -62,7 +62,7 @@ def curves(id_: str, heading: str, runs: Sequence[Run], words: Words) -> Section
         id=id_,
         heading=heading,
         kind="curves",
-        data={"runs": _named(runs), "places": [_places(run) for run in runs], "panels": panels},
+        data={"runs": _named(runs), "places": [_places(run, limit) for run in runs], "panels": panels},
         words={key: words(text) for key, text in WORDS.items()},
         alternative=said + (thinned if longest > limit else ""),
         table=_table(figures, runs, words),
@@ -124,7 +124,7 @@ def _lines(one: Figure, number: int, run: Run, limit: int) -> Iterator[dict[str,
         is_long = len(x) >= FEWEST_SMOOTHED and one.name != "lr"
         yield {"run": number, "role": "each" if is_long else "mean", **_xy(x[kept], y[kept])}
         if is_long:
-            kept = np.linspace(0, len(x) - 1, min(NUM_SMOOTHED, len(x)), dtype=np.int64)
+            kept = np.linspace(0, len(x) - 1, min(NUM_SMOOTHED, limit, len(x)), dtype=np.int64)
             yield {"run": number, "role": "mean", **_xy(x[kept], smooth(y, round(len(y) * SMOOTHED_SHARE))[kept])}
     x, y = _known(run.log.evaluations, VALIDATION + one.name)
     if len(x):
@@ -163,10 +163,10 @@ def _xy(x: Floats, y: Floats) -> dict[str, list[float]]:
     return {"x": [float(f"{one:.7g}") for one in x], "y": [float(f"{one:.5g}") for one in y]}
 
 
-def _places(run: Run) -> dict[str, list[float]]:
+def _places(run: Run, limit: int) -> dict[str, list[float]]:
     """How many tokens were read and seconds gone by at some steps, to draw a line over those instead."""
     columns = run.log.steps or run.log.evaluations
-    kept = np.linspace(0, len(columns["step"]) - 1, min(NUM_PLACES, len(columns["step"])), dtype=np.int64)
+    kept = np.linspace(0, len(columns["step"]) - 1, min(NUM_PLACES, limit, len(columns["step"])), dtype=np.int64)
     names = [name for name in ("step", "tokens", "seconds") if np.isfinite(columns.get(name, np.array([np.nan]))).all()]
     return {name: [float(f"{one:.9g}") for one in columns[name][kept]] for name in names}
 

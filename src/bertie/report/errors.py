@@ -29,7 +29,11 @@ def errors(runs: Sequence[Run], words: Words) -> Section | None:
     """For the best run of each setting and task what is in its file of held-out examples; None where there is none."""
     best = [one for run in runs if run.kind != "pretrain" for one in _best(run)]
     parts = [part for number, run in enumerate(best) if (part := _of_run(f"errors-{number}", run, words))]
-    return Section(id="errors", heading=words("What goes wrong"), parts=parts) if parts else None
+    text = words(
+        "What the best run of each task says of held-out examples. How wrong it is: for a class the probability that "
+        "the wrong answer was given, for words the share that is wrong, for a number the distance."
+    )
+    return Section(id="errors", heading=words("What goes wrong"), text=[text], parts=parts) if parts else None
 
 
 def _best(run: Run) -> list[Run]:
@@ -146,8 +150,4 @@ def _worst(id_: str, wrong: Sequence[Judgement], words: Words) -> Section:
     shown = wrong[:NUM_WORST]
     rows = [[one.text, one.gold, one.called, decimal(one.error, 3)] for one in shown]
     header = [words("text"), words("is"), words("called"), words("how wrong")]
-    text = words(
-        "The worst first. How wrong: for a class the probability that the wrong answer was given, for words the share "
-        "that is wrong, for a number the distance."
-    )
-    return Section(id=id_, heading=words("Worst errors"), text=[text], table=Table(header, rows))
+    return Section(id=id_, heading=words("Worst errors"), table=Table(header, rows))

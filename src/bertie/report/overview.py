@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from bertie.report.amounts import ABSENT, count, decimal, duration, share
 from bertie.report.cost import seconds_of
 from bertie.report.page import Section, Table
-from bertie.report.results import results_of, spread
+from bertie.report.results import Result, results_of, spread
 from bertie.report.runs import Run, figure
 from bertie.report.words import Words
 
@@ -31,7 +31,7 @@ def _row(run: Run, words: Words) -> list[str]:
 
 def _result(run: Run, words: Words) -> str:
     if run.kind != "pretrain":
-        return "; ".join(_score(result.main, result.each) for result in results_of(run)) or ABSENT
+        return _labelled(run, list(results_of(run)), words)
     parts = []
     loss, masked, pairs = (_last_validation(run, name) for name in ("masked_loss", "masked_accuracy", "pair_accuracy"))
     if loss is not None:
@@ -41,6 +41,20 @@ def _result(run: Run, words: Words) -> str:
     if pairs is not None:
         parts.append(words("{share} of pairs told", share=share(pairs)))
     return words(", ").join(parts) or ABSENT
+
+
+def _labelled(run: Run, results: Sequence[Result], words: Words) -> str:
+    """The mean score; of several settings the best one's, of a suite the average of its columns."""
+    average = figure(run.card, "average")
+    if average is not None:
+        return words("average {score} of {count} tasks", score=decimal(average), count=len(results))
+    if not results:
+        return ABSENT
+    best = max(results, key=lambda one: spread(one.each)[0])
+    if len(results) == 1 or run.kind == "glue":
+        return "; ".join(_score(one.main, one.each) for one in results)
+    told = _score(best.main, best.each)
+    return words("{score}: {name}, the best of {count} settings", score=told, name=best.name, count=len(results))
 
 
 def _score(name: str, each: Sequence[float]) -> str:

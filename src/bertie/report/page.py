@@ -157,7 +157,7 @@ def _folded(summary: str, inside: str) -> str:
 
 def _table(table: Table, label: str) -> str:
     """A table; on a phone one of more than two columns has a block for each row, each cell under its column's name."""
-    head = "".join(f'<th scope="col" role="columnheader">{escape(cell)}</th>' for cell in table.header)
+    head = "".join(f'<th scope="col" role="columnheader"{_width(cell)}>{escape(cell)}</th>' for cell in table.header)
     body = "".join(f'<tr role="row">{_row(table.header, row)}</tr>' for row in table.rows)
     shape = "stacked" if len(table.header) > 2 else "plain"
     return (

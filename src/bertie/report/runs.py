@@ -81,9 +81,11 @@ def read_run(folder: Path, name: str, words: Words) -> Run:
     if not recipe:
         problems.append(words("{file} is missing or empty: what the run was begun with is not known.", file=RECIPE))
     card = read_object(folder / CARD)
-    if card is None:
-        problems.append(words("{file} is missing or broken: what the run came to is not known.", file=CARD))
     each = tuple(_inside(folder, card or {}, name, words))
+    if card is None and each:
+        problems.append(words("It is not finished: {count} of its runs are there.", count=len(each)))
+    elif card is None:
+        problems.append(words("{file} is missing or broken: what the run came to is not known.", file=CARD))
     log = read_log(folder / LOG)
     if log is None and not each:
         problems.append(words("{file} is missing: there are no curves.", file=LOG))

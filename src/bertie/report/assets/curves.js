@@ -4,6 +4,7 @@
 bertie.kinds["curves"] = (element, data, words) => {
   const state = { axis: "step", logarithmic: false };
   const hidden = new Set(); // the names of lines
+  const isTouched = matchMedia("(pointer: coarse)").matches; // then what is to be dragged is larger
   const percent = (value) => `${bertie.format(value * 100)} %`;
   const show = (panel) => (value) => (panel.unit === "percent" ? percent(value) : bertie.format(value));
   const clock = (seconds) => {
@@ -67,7 +68,7 @@ bertie.kinds["curves"] = (element, data, words) => {
     const shown = show(panel);
     const drawn = series(panel);
     return {
-      grid: { left: 12, right: 16, top: 12, bottom: 36, containLabel: true },
+      grid: { left: 12, right: 16, top: 12, bottom: isTouched ? 46 : 36, containLabel: true },
       xAxis: bertie.axis({ type: "value", min: "dataMin", max: "dataMax", splitLine: { show: false }, axisLabel: { color: bertie.colour("quiet"), formatter: along, hideOverlap: true } }),
       yAxis: bertie.axis({ type: isLogarithmic ? "log" : "value", scale: true, axisLabel: { color: bertie.colour("quiet"), formatter: shown } }),
       tooltip: bertie.tooltip({
@@ -76,7 +77,7 @@ bertie.kinds["curves"] = (element, data, words) => {
       }),
       dataZoom: [
         { type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseMove: false, moveOnMouseWheel: false, preventDefaultMouseMove: false },
-        { type: "slider", filterMode: "none", height: 18, bottom: 4, showDetail: false, brushSelect: false, borderColor: bertie.colour("rule"), fillerColor: bertie.colour("link", 0.15), handleStyle: { color: bertie.colour("raised"), borderColor: bertie.colour("quiet") }, moveHandleSize: 4, dataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } }, selectedDataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } } },
+        { type: "slider", filterMode: "none", height: isTouched ? 28 : 18, bottom: 4, handleSize: isTouched ? "130%" : "100%", showDetail: false, brushSelect: false, borderColor: bertie.colour("rule"), fillerColor: bertie.colour("link", 0.15), handleStyle: { color: bertie.colour("raised"), borderColor: bertie.colour("quiet") }, moveHandleSize: 4, dataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } }, selectedDataBackground: { lineStyle: { opacity: 0 }, areaStyle: { opacity: 0 } } },
       ],
       series: drawn,
     };
