@@ -7,6 +7,7 @@ bertie.kinds["viewer-table"] = (element, data, words) => {
   const KINDS = ["word", "continuation", "character", "other"];
   const SYMBOLS = { word: "circle", continuation: "triangle", character: "diamond", other: "rect" };
   const MARGIN = 1.1;
+  const NAMED = 0.4; // when so much of the plane is shown or less, all points have their names
   // The middle of what is shown and how far it reaches, along each axis: at first all points.
   const ends = [0, 1].map((axis) => data.points.reduce(([low, high], point) => [Math.min(low, point[axis]), Math.max(high, point[axis])], [Infinity, -Infinity]));
   const whole = { middle: ends.map(([low, high]) => (low + high) / 2), reach: ends.map(([low, high]) => MARGIN * (high - low) / 2 || 1) };
@@ -76,12 +77,13 @@ bertie.kinds["viewer-table"] = (element, data, words) => {
     axisLabel: { show: false }, axisTick: { show: false }, splitLine: { show: false },
   });
   const dot = (number) => ({ value: data.points[number], number });
-  const label = (look) => ({ show: true, position: "top", color: bertie.colour("ink"), formatter: ({ data: { number } }) => data.pieces[number], ...look });
+  const label = (look) => ({ show: true, opacity: 1, position: "top", color: bertie.colour("ink"), formatter: ({ data: { number } }) => data.pieces[number], ...look });
 
   function options() {
     const series = KINDS.map((kind, at) => ({
       type: "scatter", name: words[kind], symbol: SYMBOLS[kind], symbolSize: 5,
       itemStyle: { color: bertie.colour(`series-${at + 1}`), opacity: 0.55 },
+      label: label({ show: view.size < NAMED, color: bertie.colour("quiet"), fontSize: 11 }), labelLayout: { hideOverlap: true },
       data: data.pieces.flatMap((_, number) => data.kinds[number] === kind && !data.own[number] ? [dot(number)] : []),
     }));
     series.push({
@@ -93,7 +95,7 @@ bertie.kinds["viewer-table"] = (element, data, words) => {
     series.push({
       type: "scatter", symbol: "circle", symbolSize: 18, z: 4, silent: true, tooltip: { show: false },
       itemStyle: { color: "transparent", borderColor: bertie.colour("ink"), borderWidth: 2 },
-      label: label({ fontWeight: "bold" }),
+      label: label({ show: chosen !== null && !data.own[chosen], fontWeight: "bold" }),
       data: chosen === null ? [] : [dot(chosen)],
     });
     return {
