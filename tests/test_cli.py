@@ -17,6 +17,7 @@ from click.shell_completion import ShellComplete
 
 from bertie import console
 from bertie.cli import bertie, run
+from bertie.pretraining import run as pretraining
 from bertie.pretraining.recipe import recipe_names
 
 
@@ -286,11 +287,20 @@ def test_stopped_from_outside(example_folder: Path, number: int, code: int) -> N
     assert b"Traceback" not in err
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_that_was_asked_to_stop_says_so_by_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    monkeypatch.setattr(pretraining, "pretrain", lambda order, watch: pretraining.Ending("stopped", number))
+    assert run(["pretrain", "my-corpus", "--out", str(tmp_path / "run"), "--steps", "5"]) == code
+
+
 def test_a_reader_that_goes_away_is_no_error(example_folder: Path) -> None:
     command = f"yes 'a b c' | head -3000 | {sys.executable} -m bertie tokenize {example_folder / 'my-bert'} - | head -1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert done.stdout == "a b c\n"
-    assert done.stderr == ""
+    done = subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[2]}}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a b c\n", "")
 
 
 def pipe(arguments: list[str], text: bytes) -> "subprocess.CompletedProcess[bytes]":

@@ -83,9 +83,7 @@ def run(arguments: Sequence[str]) -> int:
     logging.basicConfig(format="%(message)s", handlers=[console.Messages()])
     logging.getLogger("bertie").setLevel(logging.INFO)
     try:
-        bertie.main(list(arguments), prog_name="bertie", standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
+        code: object = bertie.main(list(arguments), prog_name="bertie", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as problem:
         problem.show()
         return USER_ERROR
@@ -95,15 +93,16 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         console.error("stopped.")
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output, `head` say, has all it wants
-        sys.stderr.close()
+    except SystemExit as stop:
+        if stop.code != 1:  # click's, when the reader of our output, `head` say, has all it wants
+            raise
         return 0
     except (ValueError, OSError) as problem:
         if shows_traceback:
             raise
         console.error(_sentence(problem))
         return USER_ERROR
-    return 0
+    return code if isinstance(code, int) else 0  # a command that ends itself, by Exit, has one
 
 
 def _advice(problem: click.ClickException) -> str:
