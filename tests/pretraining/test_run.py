@@ -431,6 +431,11 @@ def test_the_command(corpus_folder, tmp_path, capsys):
     assert "holds the model" in said.err
     assert run_command(["pretrain", str(corpus_folder), "--out", out, "--steps", "3", *small]) == 2
     assert run_command(["pretrain", str(corpus_folder), "--out", out, "--steps", "3", *small, "--resume"]) == 0
+    capsys.readouterr()
+    assert (
+        run_command(["pretrain", str(corpus_folder), "--out", out, "--steps", "3", *small, "--resume", "--json"]) == 0
+    )
+    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "run" / "card.json").read_text())
 
 
 @pytest.mark.parametrize(
@@ -445,7 +450,7 @@ def test_the_command(corpus_folder, tmp_path, capsys):
         (["--steps", "0"], "the budget is 0 steps"),
         (["--seed", "-1"], "seed is -1"),
         (["--set", "kind=packed"], "objective 'masked+pair' needs pairs"),
-        (["--init", "nowhere"], "nowhere"),
+        (["--init", "nowhere"], "nowhere is not there: a model is a folder"),
     ],
 )
 def test_bad_input_is_one_sentence(corpus_folder, tmp_path, capsys, arguments, sentence):

@@ -50,17 +50,20 @@ def test_finetune_then_evaluate_then_predict(tuned, write, tmp_path, capsys):
     assert rows[0]["label"] in ("yes", "no")
     assert run(["predict", str(folder), str(data), "--out", str(tmp_path / "p.tsv"), "--device", "cpu"]) == 0
     assert (tmp_path / "p.tsv").read_text().splitlines()[0] == "index\tprediction"
-    assert run([*arguments, "--resume"]) == 0
+    capsys.readouterr()
+    assert run([*arguments, "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((folder / "card.json").read_text())
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (["--task", "sing"], "there is no task 'sing'"),
-        (["--data", "nowhere.csv"], "nowhere.csv' does not exist"),
+        (["--data", "nowhere.csv"], "nowhere.csv is not there: give a file of examples"),
         (["--out", "run"], "--resume"),
         (["--more", "--label", "stars"], "has no column 'stars'"),
         (["--more", "--set", "epoch=3"], "unknown key 'epoch'"),
+        (["--more", "--model", "nowhere"], "nowhere is not there: a model is a folder"),
         (["--more", "--recipe", "best"], "recipe 'best' does not exist"),
     ],
 )

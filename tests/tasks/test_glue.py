@@ -1,5 +1,6 @@
 """The whole suite: what is there is learned, stopped and gone on with; the paper's average; what the server takes."""
 
+import json
 import signal
 import zipfile
 
@@ -110,6 +111,8 @@ def test_without_mnli_there_is_no_ax(suite, tmp_path, capsys, model_folder):
     assert "AX.tsv is not among them: it needs a model for MNLI" in said.err
     assert "of 1 of the paper's 9" in said.out
     assert "majority class, not counted" in said.out
+    assert run([*arguments, *settings, "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "run" / "card.json").read_text())
 
 
 def test_what_is_refused(suite, tmp_path, capsys, model_folder):
@@ -117,6 +120,8 @@ def test_what_is_refused(suite, tmp_path, capsys, model_folder):
     arguments = ["--model", str(model_folder), "--out", str(tmp_path / "run")]
     assert run(["glue", str(tmp_path / "none"), *arguments]) == 2
     assert "none has no task of GLUE to learn; looked for the folders MNLI, QQP" in capsys.readouterr().err
+    assert run(["glue", str(tmp_path / "nowhere"), *arguments]) == 2
+    assert "nowhere is not there: give the folder that holds CoLA" in capsys.readouterr().err
     assert run(["glue", str(tmp_path / "glue"), *arguments, "--set", "lr=0"]) == 2
     assert "lr is 0" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bertie import console
-from bertie.commands.options import EXIT_OF_SIGNAL
+from bertie.commands.options import CARD_JSON, print_card, stopped
 from bertie.commands.tasks import told
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe of all tasks.")
 @click.option("--resume", is_flag=True, help="Go on with what is in OUT; repeat the command it was begun with.")
 @click.option("--allow-changes", is_flag=True, help="With --resume: go on though the recipe is another.")
+@CARD_JSON
 def glue(
     folder: Path,
     model: Path,
@@ -31,6 +32,7 @@ def glue(
     settings: tuple[str, ...],
     resume: bool,
     allow_changes: bool,
+    as_json: bool,
 ) -> None:
     """Fine-tune on each task of GLUE that is in GLUE_FOLDER, in folders CoLA, SST-2 ... as the benchmark hands them
     out; print the paper's table of held-out scores, and write the zip that the server takes.
@@ -43,9 +45,11 @@ def glue(
     with console.run_progress("glue") as show:
         result = run_glue(Suite(folder, model, out, recipe, settings, seeds, resume, allow_changes), told(show))
     if result.signal is not None:
-        console.say(f"Stopped and saved. To go on, repeat the command with --resume; {out} has all that it needs.")
-        raise click.exceptions.Exit(EXIT_OF_SIGNAL[result.signal])
-    click.echo(_table(result))
+        raise stopped(out, result.signal)
+    if as_json:
+        print_card(out)
+    else:
+        click.echo(_table(result))
     console.say(f"{out / 'submission.zip'} holds the predictions, as the server takes them.")
     for name, reason in result.missing.items():
         console.say(f"{name}.tsv is not among them: {reason}.")

@@ -3,8 +3,11 @@
 import json
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
+
+from bertie import console
 
 # What a shell takes for a program that this signal ended.
 EXIT_OF_SIGNAL: dict[int | None, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -46,6 +49,19 @@ def read_texts(text: str) -> Iterator[str]:
             raise ValueError(
                 f"standard input, line {number} is not UTF-8: {error.reason} at byte {error.start}."
             ) from error
+
+
+def stopped(out: Path, signal_number: int | None) -> click.exceptions.Exit:
+    """The exit of a run that a signal ended, once it is said how to go on."""
+    console.say(f"Stopped and saved. To go on, repeat the command with --resume; {out} has all that it needs.")
+    return click.exceptions.Exit(EXIT_OF_SIGNAL[signal_number])
+
+
+def print_card(out: Path) -> None:
+    """The card of a run on standard output, as one object."""
+    from bertie.training.run_folder import read_card
+
+    print_json(read_card(out))
 
 
 def print_json(values: object) -> None:

@@ -9,7 +9,7 @@ import click
 
 from bertie import console
 from bertie.commands import completion
-from bertie.commands.options import EXIT_OF_SIGNAL, print_json
+from bertie.commands.options import CARD_JSON, print_card, print_json, stopped
 
 if TYPE_CHECKING:
     from bertie.pretraining.recipe import Recipe
@@ -56,6 +56,7 @@ THREADS = click.option("--threads", type=int, help="Processor threads.")
 @click.option("--resume", is_flag=True, help="Go on with the run in OUT; repeat the command it was begun with.")
 @click.option("--allow-changes", is_flag=True, help="With --resume: go on though the recipe is another.")
 @click.option("--tensorboard", is_flag=True, help="Write the figures for TensorBoard too, to OUT/tensorboard.")
+@CARD_JSON
 def pretrain(
     corpus: Path,
     out: Path,
@@ -73,6 +74,7 @@ def pretrain(
     resume: bool,
     allow_changes: bool,
     tensorboard: bool,
+    as_json: bool,
 ) -> None:
     """Train a model on the folder that `bertie corpus` made, or go on with a run that was stopped.
 
@@ -96,10 +98,11 @@ def pretrain(
 
         ending = pretrain(order, watch)
     if ending.outcome == "stopped":
-        console.say(f"Stopped and saved. To go on, repeat the command with --resume; {out} has all that it needs.")
-        raise click.exceptions.Exit(EXIT_OF_SIGNAL[ending.signal])
+        raise stopped(out, ending.signal)
     if ending.outcome == "finished":
         console.say(f"{out / 'model'} holds the model, {out / 'log.jsonl'} how it came about.")
+    if as_json:
+        print_card(out)
 
 
 @click.command(short_help="What a pre-training will take: memory, speed, time.")

@@ -8,7 +8,7 @@ import click
 
 from bertie import console
 from bertie.commands import completion
-from bertie.commands.options import DEVICE, EXIT_OF_SIGNAL, THREADS, print_json, set_threads
+from bertie.commands.options import CARD_JSON, DEVICE, THREADS, print_card, print_json, set_threads, stopped
 from bertie.commands.pretraining import show_corpus_scores
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ PRECISION = click.option(
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe or the task.")
 @click.option("--resume", is_flag=True, help="Go on with the run in OUT; repeat the command it was begun with.")
 @click.option("--allow-changes", is_flag=True, help="With --resume: go on though the recipe is another.")
+@CARD_JSON
 def finetune(
     task: str,
     data: Path,
@@ -63,6 +64,7 @@ def finetune(
     settings: tuple[str, ...],
     resume: bool,
     allow_changes: bool,
+    as_json: bool,
 ) -> None:
     """Have a model learn TASK from the labelled examples in DATA, a file or a folder.
 
@@ -87,9 +89,10 @@ def finetune(
         else:
             done = sweep(Sweep(order, variants, seeds, retry), told(show))
     if done.ending.outcome == "stopped":
-        console.say(f"Stopped and saved. To go on, repeat the command with --resume; {out} has all that it needs.")
-        raise click.exceptions.Exit(EXIT_OF_SIGNAL[done.ending.signal])
-    if done.summaries:
+        raise stopped(out, done.ending.signal)
+    if as_json:
+        print_card(out)
+    elif done.summaries:
         click.echo(_summary_table(done))
     console.say(f"{out / 'model'} holds the best model: {_listed(done.ending.scores)}")
 

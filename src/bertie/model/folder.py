@@ -79,8 +79,7 @@ def load(
     `heads`: those the model shall have, by default the folder's. One the folder has not is drawn from `generator`, or
     refused where none is given. `dtype`: what the weights are converted to; None leaves them as they were stored.
     """
-    if not path.is_dir():
-        raise ValueError(f"{path} is {'a file' if path.exists() else 'not there'}: a model is a folder.")
+    require_model(path)
     sealed = unseal(path, SEAL) if (path / SEAL).exists() else None
     _require_config(path)
     values = read_json(path / CONFIG)
@@ -166,6 +165,14 @@ def _head_of(name: str) -> str:
     """The head that a weight of ours belongs to, `heads.class.scores.bias` to "class"; else "encoder"."""
     part, head, *_ = name.split(".")
     return head if part == "heads" else part
+
+
+def require_model(path: Path) -> None:
+    """Refuse at once what cannot be opened, saying what it is; a sealed folder's files are looked at when it is."""
+    if not path.is_dir():
+        raise ValueError(f"{path} is {'a file' if path.exists() else 'not there'}: a model is a folder.")
+    if not (path / SEAL).exists():
+        _require_config(path)
 
 
 def _require_config(path: Path) -> None:

@@ -18,7 +18,7 @@ from bertie.corpus.shards import META, Corpus, open_corpus
 from bertie.model.config import ModelConfig
 from bertie.model.device import pick_device
 from bertie.model.encoder import Batch
-from bertie.model.folder import load, num_classes, save
+from bertie.model.folder import load, num_classes, require_model, save
 from bertie.model.heads import Model, initialise, zero_outputs
 from bertie.model.kernels import best_kernels
 from bertie.pretraining.drawing import Ahead, Drawer, Place, phases, second_phase, validation_batches
@@ -115,6 +115,8 @@ def _prepare(order: Order, ranks: Ranks) -> _Parts:
     recipe = order.recipe
     if order.has_board:
         load_writer()  # what is missing is said before anything is written
+    if recipe.init:
+        require_model(Path(recipe.init))
     corpus = open_corpus(order.corpus, Tokenizer.load(recipe.init).fingerprint if recipe.init else None)
     tokenizer = Tokenizer.load(order.corpus)
     if not recipe.init:

@@ -132,6 +132,8 @@ def run_glue(suite: Suite, watch: Watch) -> Result:
 
 def _orders(suite: Suite) -> dict[str, Order]:
     """What to fine-tune, in the table's order; ValueError if there is nothing, or a setting is wrong."""
+    if not suite.folder.is_dir():
+        raise ValueError(f"{suite.folder} is not there: give the folder that holds CoLA, SST-2 ...")
     orders: dict[str, Order] = {}
     for column in COLUMNS:
         folder = _folder(suite, column)

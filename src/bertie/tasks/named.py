@@ -45,6 +45,8 @@ class Named:
 
     def read(self, path: Path, columns: Columns) -> list[Example]:
         """The examples of a file; ValueError if it has none."""
+        if not path.exists():
+            raise ValueError(f"{path} is not there: give a file of examples, or a folder that holds one.")
         examples = READERS[self.reader](path, columns, self.layout)
         if not examples:
             raise ValueError(f"{path} has no examples in it.")

@@ -13,6 +13,7 @@ import torch
 
 from bertie.config import to_toml
 from bertie.model.device import pick_device
+from bertie.model.folder import require_model
 from bertie.model.heads import Model
 from bertie.sealed import sha256
 from bertie.tasks.best import SCORED, Best, floor
@@ -171,6 +172,7 @@ class _Examples(NamedTuple):
 
 
 def _prepare(order: Order) -> Parts:
+    require_model(order.model)
     kind = named(order.name)
     train_file, dev_file = find_parts(order.data, kind, order.dev)
     train = kind.read(train_file, order.columns)
