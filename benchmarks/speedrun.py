@@ -177,8 +177,8 @@ def bits_of(folder: Path, text: Path, device: str) -> float:
             encoding, hidden = tokenizer.encode(stretch), hidden_words(stretch, number)
             num_characters += sum(end - start for start, end in hidden)
             own = list(encoding.ids)
-            for place, (start, end) in enumerate(encoding.offsets):
-                if end > start and any(start < stop and end > begin for begin, stop in hidden):
+            for place, span in enumerate(encoding.offsets):
+                if span and any(span[0] < stop and span[1] > begin for begin, stop in hidden):
                     masked.append(before + place)
                     labels.append(own[place])
                     own[place] = tokenizer.mask_id
