@@ -56,7 +56,7 @@ IDEAS: dict[str, tuple[str, ...]] = {
     "wide": ("num_layers=6", "width=512", "num_heads=8", "inner_width=1344"),
     "12-layers": ("num_layers=12",),
     "vocabulary-8192": (),
-    "vocabulary-32768": (),
+    "vocabulary-28672": (),
 }
 GRID = tuple((f"lr={lr}", f"batch={batch}") for lr in ("5e-5", "1e-4", "2e-4") for batch in (16, 32))
 SCORES = {
