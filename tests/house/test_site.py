@@ -77,13 +77,14 @@ def test_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site: dict[st
             assert not place or place in site[there].places, f"{name} leads to {link}"
 
 
-def test_a_broken_link_fails(tmp_path: Path) -> None:
+def test_a_broken_link_fails_and_a_page_outside_the_contents_is_found(tmp_path: Path) -> None:
     shutil.copytree(DOCS, tmp_path / "docs")
-    with (tmp_path / "docs" / "en" / "shapes.md").open("a", encoding="utf-8") as page:
-        page.write("\n[nowhere](formats.md#no-such-place)\n")
+    page = tmp_path / "docs" / "en" / "new.md"
+    page.write_text("# New\n\n[nowhere](formats.md#no-such-place)\n", encoding="utf-8")
     done = build(tmp_path / "docs", tmp_path / "site")
     assert done.returncode != 0
     assert "no-such-place" in done.stderr
+    assert "new.html" in Page(tmp_path / "site" / "en" / "index.html").links
 
 
 def test_chinese_is_searched_by_pairs_of_characters(out: Path) -> None:
