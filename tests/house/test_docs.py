@@ -177,3 +177,12 @@ def test_the_layout_names_every_part(language: str) -> None:
     parts = [path for path in (ROOT / "src" / "bertie").iterdir() if path.is_dir() or path.suffix == ".py"]
     names = {f"{path.name}/" if path.is_dir() else path.name for path in parts if path.name[0] not in "_."}
     assert sorted(name for name in names - {"version.py"} if f"\n  {name} " not in tree) == []
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
+def test_the_figures_beside_the_peers_stand_in_the_log(readme: str) -> None:
+    log = (DOCS / "en" / "log.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?!---)(.*) \|$", (ROOT / readme).read_text(encoding="utf-8"), re.MULTILINE)[1:]
+    figures = {figure for row in rows for figure in re.findall(r"\d+\.\d+|\d{3,}", "|".join(row.split(" | ")[1:3]))}
+    assert len(figures) > 10
+    assert sorted(figure for figure in figures if not re.search(rf"(?<![\d.]){re.escape(figure)}(?![\d])", log)) == []
