@@ -64,6 +64,11 @@ def test_what_is_no_run_is_refused(name: str, said: str, tmp_path: Path, capsys:
     assert not (tmp_path / "r.html").exists()
 
 
+def test_runs_called_the_same_are_told_apart_by_their_folders(make_run: MakeRun, tmp_path: Path) -> None:
+    page = page_of(tmp_path, *(str(make_run(name)) for name in ("a/run", "b/run", "c/other")))
+    assert "<title>Report on a/run, b/run, other</title>" in page
+
+
 def test_a_run_named_twice_is_refused(make_run: MakeRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(make_run())
     assert run(["report", folder, folder, "--out", str(tmp_path / "r.html")]) == 2

@@ -33,7 +33,16 @@ def test_seeds_are_one_row_with_their_spread(make_finetuned: MakeRun) -> None:
     assert result.each == (0.75, 0.5, 0.85) and result.num_collapsed == 1 and result.floor == 0.5
     assert result.best and result.best.name == "my-fine/seed-2"
     section = scores([run], EN)
-    assert rows(section)[0] == ["my-fine", "accuracy", "0.7000", "0.1803", "0.8500", "0.5000", "3", "1"]
+    assert section and rows(section.parts[-1])[0] == [
+        "my-fine",
+        "accuracy",
+        "0.7000",
+        "0.1803",
+        "0.8500",
+        "0.5000",
+        "3",
+        "1",
+    ]
     assert section and "my-fine: 0.7000 ± 0.1803 over 3 runs" in section.parts[0].alternative
 
 

@@ -20,7 +20,7 @@ NUM_SMOOTHED = 400  # points of the smooth line
 MOST_IN_WORDS = 8  # runs that are put in words below the figure
 NUM_PLACES = 400  # points that say how many tokens and seconds a step is
 SEED = re.compile(r"/seed-\d+$")
-VALIDATION = "validation_"
+VALIDATION, SPEED = "validation_", "tokens_per_second"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ FIGURES = (
     Figure("pair_accuracy", "Pair accuracy", "percent"),
     Figure("loss", "Loss"),
     Figure("lr", "Learning rate"),
-    Figure("tokens_per_second", "Tokens per second"),
+    Figure(SPEED, "Tokens per second"),
     Figure("gradient_norm", "Gradient norm"),
 )
 
@@ -137,6 +137,8 @@ def _known(columns: Columns, name: str) -> tuple[Floats, Floats]:
     if name not in columns:
         return np.zeros(0), np.zeros(0)
     is_known = np.isfinite(columns[name]) & np.isfinite(columns["step"])
+    if name == SPEED:
+        is_known &= columns[name] > 0  # of a first step there is no telling yet
     return columns["step"][is_known], columns[name][is_known]
 
 

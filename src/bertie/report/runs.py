@@ -162,13 +162,17 @@ def _inside(folder: Path, card: Card, name: str, words: Words) -> Iterator[Run]:
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """What to call each: its own name, with that of the folder it is in where two are called the same."""
+    """What to call each: its own name, with those of the folders it is in as far as others are called the same."""
     parts = [folder.resolve().parts for folder in folders]
-    for depth in range(1, max(map(len, parts), default=0) + 1):
-        names = ["/".join(one[-depth:]) for one in parts]
-        if len(set(names)) == len(names):
-            return names
-    raise ValueError("a run is named twice: name each once.")
+    if len(set(parts)) < len(parts):
+        raise ValueError("a run is named twice: name each once.")
+    return ["/".join(one[-_depth(one, parts) :]) for one in parts]
+
+
+def _depth(one: tuple[str, ...], all_: Sequence[tuple[str, ...]]) -> int:
+    """How many names from the end it takes to tell this path from all others."""
+    depths = range(1, len(one) + 1)
+    return next((depth for depth in depths if sum(one[-depth:] == other[-depth:] for other in all_) == 1), len(one))
 
 
 def _read_text(path: Path) -> str:

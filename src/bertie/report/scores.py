@@ -32,7 +32,8 @@ def scores(runs: Sequence[Run], words: Words) -> Section | None:
             "examples would score: a model that is no better has learned nothing."
         )
     ]
-    return Section(id="scores", heading=words("Fine-tuning scores"), text=text, table=_table(found, words), parts=parts)
+    parts.append(Section(id="all-scores", heading=words("All scores"), table=_table(found, words)))
+    return Section(id="scores", heading=words("Fine-tuning scores"), text=text, parts=parts)
 
 
 def _chart(number: int, main: str, found: Sequence[Result], words: Words) -> Section:
@@ -61,7 +62,6 @@ def _table(found: Sequence[Result], words: Words) -> Table:
         for name, values in one.scores.items():
             mean, deviation = spread(values)
             figures = (mean, deviation, max(values), min(values))
-            collapsed = count(one.num_collapsed) if name == one.main else ""
-            rows.append([one.name, name, *map(decimal, figures), count(len(values)), collapsed])
+            rows.append([one.name, name, *map(decimal, figures), count(len(values)), count(one.num_collapsed)])
     header = [words("run"), words("score"), words("mean"), words("standard deviation"), words("best"), words("worst")]
     return Table([*header, words("runs"), words("collapsed")], rows)

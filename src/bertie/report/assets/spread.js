@@ -33,11 +33,20 @@ bertie.kinds["spread"] = (element, data, words) => {
     ...(row.floor === null ? [] : [`${words.floor}: ${fixed(row.floor)}`]),
   ].join("\n");
 
+  // As wide as the longest name, but no wider than a share of the chart.
+  function roomOfNames() {
+    const context = bertie.make("canvas").getContext("2d");
+    context.font = `13px ${getComputedStyle(document.body).fontFamily}`;
+    const longest = Math.max(...rows.map((row) => context.measureText(row.name).width));
+    return Math.ceil(Math.min(longest, holder.clientWidth * 0.4)) + 4;
+  }
+
+  const namesWidth = roomOfNames();
   const chart = bertie.chart(holder, () => ({
-    grid: { left: 12, right: 24, top: 8, bottom: 8, containLabel: true },
+    grid: { left: namesWidth + 16, right: 24, top: 8, bottom: 36 },
     tooltip: bertie.tooltip({ trigger: "item", formatter: (one) => told(rows[one.value[one.seriesType === "scatter" ? 1 : 0]]) }),
     xAxis: bertie.axis({ type: "value", min: Math.min(...all) - room, max: Math.max(...all) + room, axisLabel: { color: bertie.colour("quiet"), hideOverlap: true, showMinLabel: false, showMaxLabel: false, formatter: bertie.format } }),
-    yAxis: bertie.axis({ type: "category", data: rows.map((row) => row.name), axisTick: { show: false }, axisLabel: { color: bertie.colour("ink"), width: Math.max(80, holder.clientWidth * 0.3), overflow: "truncate" } }),
+    yAxis: bertie.axis({ type: "category", data: rows.map((row) => row.name), axisTick: { show: false }, axisLabel: { color: bertie.colour("ink"), fontSize: 13, width: namesWidth, overflow: "truncate" } }),
     series: [
       { type: "custom", renderItem: bar, encode: { x: [1, 2, 3], y: 0 }, data: rows.map((row, index) => [index, row.mean - (row.deviation ?? 0), row.mean + (row.deviation ?? 0), row.mean]) },
       { type: "custom", renderItem: floor, encode: { x: 1, y: 0 }, data: rows.flatMap((row, index) => (row.floor === null ? [] : [[index, row.floor]])) },
