@@ -86,6 +86,23 @@ def test_keys_and_recipes_in_tables_and_settings_exist(page: Path) -> None:
     assert said <= EVERY_KEY
 
 
+def leaves(settings: type) -> Iterator[str]:
+    """The names of the settings that are no groups, however deep."""
+    for key, hint in typing.get_type_hints(settings).items():
+        if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+            yield from leaves(hint)
+        else:
+            yield key
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_recipe_and_key_of_pretraining_is_explained(language: str) -> None:
+    page = ROOT / "docs" / language / "pretrain.md"
+    named = {name for header in COLUMNS for cell in first_cells(page, header) for name in re.findall(r"`(.+?)`", cell)}
+    known = {name.rpartition(".")[2] for name in named}
+    assert {*recipe_names(), *leaves(Recipe)} - known == set()
+
+
 def plain(values: Mapping[str, object]) -> dict[str, object]:
     """The values of a recipe by the last part of their keys."""
     found: dict[str, object] = {}
