@@ -5,6 +5,7 @@ Each is written once for each language, NAME.en.svg and NAME.zh.svg; what they s
 
 import itertools
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,9 +19,38 @@ from bertie.model.encoder import Encoder, pack
 from bertie.model.heads import Model
 from bertie.pretraining.masking import UNUSED, MaskingConfig, Text, mask
 from bertie.pretraining.pairs import IS_NEXT, Offsets, PairsConfig, draw_part
+from bertie.text.wordpiece import Tokenizer
 from bertie.training.schedule import ScheduleConfig, share_at_fraction
 
 Say = Callable[[str, str], str]  # the English and the Chinese words -> those of the picture's language
+
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "who", "sings", "?", "an", "un", "##believ", "##able", "voice"]
+
+
+def summed(say: Say) -> Canvas:
+    """What each token of a pair is the sum of, as the tokenizer cuts and numbers it."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+        encoding = Tokenizer.load(folder, cased=False).encode("Who sings?", "An unbelievable voice")
+    cell, left = 68, 96
+    canvas = Canvas(left + cell * len(encoding.ids) + 20, 172, say("What goes into the network", "送入网络的是什么"))
+    rows = {
+        say("token", "词元"): [PIECES[id_] for id_ in encoding.ids],
+        say("segment", "段"): ["AB"[segment] for segment in encoding.segments],
+        say("position", "位置"): [str(place) for place in range(len(encoding.ids))],
+    }
+    for row, (name, values) in enumerate(rows.items()):
+        y = 24 + row * 48
+        canvas.text(left - 14, y + 20, name, "end")
+        for place, value in enumerate(values):
+            x = left + place * cell
+            colour = (BLUE, (ORANGE, GREEN)[encoding.segments[place]], PURPLE)[row]
+            canvas.box(x, y, cell - 6, 30, colour, 0.25)
+            canvas.text(x + cell / 2 - 3, y + 20, value, "middle")
+            if row:
+                canvas.text(x + cell / 2 - 3, y - 4, "+", "middle", FAINT)
+    return canvas
 
 
 def who_sees_whom(say: Say) -> Canvas:
@@ -231,6 +261,7 @@ def schedule(say: Say) -> Canvas:
 
 
 PICTURES = {
+    "summed": summed,
     "who-sees-whom": who_sees_whom,
     "sinusoids": sinusoids,
     "parameters": parameters,
