@@ -121,9 +121,12 @@ class Cuts:
         kept = {self.pieces[at] for at in np.flatnonzero(self.is_kept)}
         lengths = []
         for piece in (self.pieces[at] for at in pieces):
-            shortest = len(CONTINUATION) + 1 if piece.startswith(CONTINUATION) else 1
-            end = next(end for end in range(len(piece) - 1, shortest - 1, -1) if piece[:end] in kept)
-            lengths.append(len(self._model.tokenize(MARK + piece[end:])))  # the mark counts for the beginning
+            end = len(piece) - 1
+            while piece[:end] not in kept:  # what spells a single character always is
+                end -= 1
+            rest = piece[end:]
+            # The mark counts for the beginning. Most often one piece is all the rest, and that needs no cutting.
+            lengths.append(2 if CONTINUATION + rest in kept else len(self._model.tokenize(MARK + rest)))
         return np.array(lengths, dtype=np.int64)
 
     def _build_model(self) -> WordPiece:
