@@ -85,10 +85,11 @@ def piece_target(example, words, numbers, pieces, first_piece, tokenizer):
         return None
     first = first_piece[first_word]
     last = first_piece[last_word + 1] - 1 if last_word < len(words) - 1 else len(pieces) - 1
-    wanted = " ".join(tokenizer.tokenize(answer.text))
+    said = tokenizer.tokenize(answer.text)
+    wanted = " ".join(said)
     for start in range(first, last + 1):
         for end in range(last, start - 1, -1):
-            if " ".join(pieces[start : end + 1]) == wanted:
+            if end - start + 1 == len(said) and " ".join(pieces[start : end + 1]) == wanted:
                 return start, end
     return (first, last) if first <= last else None  # of words without a piece, where the original learns nonsense
 

@@ -118,3 +118,14 @@ def test_squads_official_files(tokenizer, tmp_path):
     assert read["predictions.json"] == {"a": "cat"}
     assert read["null_odds.json"] == {"a": -6.0}
     assert read["nbest_predictions.json"]["a"][0].keys() == {"text", "probability", "start_logit", "end_logit"}
+
+
+def test_of_tags_each_type_of_entity_is_shown(write, model_folder, tmp_path, capsys):
+    data = write("a.txt", "The O\ncat B-CAT\n\ndog B-DOG\nsat O\n")
+    finetune = ["finetune", "tag", str(data), "--dev", str(data), "--model", str(model_folder)]
+    assert run([*finetune, "--out", str(tmp_path / "run"), *QUICK, "--set", "epochs=60", "--set", "lr=1e-3"]) == 0
+    capsys.readouterr()
+    assert run(["evaluate", str(tmp_path / "run"), str(data), "--device", "cpu"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["CAT", "1.0000", "1.0000", "1.0000"] in rows
+    assert ["all", "1.0000", "1.0000", "1.0000"] in rows

@@ -217,7 +217,8 @@ def _listed(scores: Mapping[str, float]) -> str:
 
 
 def _tables(found: "Evaluation") -> str:
-    """The scores, and for one class a text each label's, with what is taken for what."""
+    """The scores; for one class a text each label's, with what is taken for what; for entities each type's."""
+    from bertie.tasks.entities import entity_table, has_entities
     from bertie.tasks.metrics import confusion, per_class
 
     rows = [[name, f"{score:.4f}", _interval(found, name)] for name, score in found.scores.items()]
@@ -234,6 +235,11 @@ def _tables(found: "Evaluation") -> str:
         counts = [[label, *map(str, row)] for label, row in zip(table.labels, table.counts.tolist(), strict=True)]
         parts.append(console.table(["label", "precision", "recall", "f1", "examples"], each))
         parts.append(console.table(["is, called", *table.labels], counts))
+    tags = [example.labels for example in found.examples if example.words and example.labels is not None]
+    if tags and has_entities([tag for sentence in tags for tag in sentence]):
+        types = entity_table(tags, [prediction.labels for prediction in found.predictions])
+        rows = [[one, *(f"{number:.4f}" for number in numbers)] for one, *numbers in types]
+        parts.append(console.table(["type", "precision", "recall", "f1"], rows))
     return "\n\n".join(parts)
 
 
