@@ -44,6 +44,8 @@ def test_every_figure_says_in_words_what_it_shows(open_page: OpenPage, report: P
         "all => all.map(one => document.getElementById(one.getAttribute('aria-describedby')).textContent.length)"
     )
     assert min(page.eval_on_selector_all(".figure", described)) > 10
+    ids = page.eval_on_selector_all("[id]", "all => all.map(one => one.id)")
+    assert len(ids) == len(set(ids))
 
 
 def test_without_scripts_the_tables_tell_the_same(browser: Browser, report: Path) -> None:

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,15 @@ def test_a_hundred_thousand_steps_stay_small_and_keep_their_jump(make_run: MakeR
     (each,) = (line for line in loss["lines"] if line["role"] == "each")
     assert len(each["x"]) < 10_000 and 54_321 in each["x"] and max(each["y"]) > 90
     assert "goes from 8.871 to 6.214" in section.alternative and "100,000 steps" in section.alternative
+
+
+def test_skipped_steps_are_told(make_run: MakeRun) -> None:
+    folder = make_run()
+    with (folder / "log.jsonl").open("a") as file:
+        for step in (1200, 1300):
+            file.write(json.dumps({"event": "skip", "step": step, "reason": "the loss jumped"}) + "\n")
+    section = curves("pre", "Pre-training", read_runs([folder], Words("en")), Words("en"))
+    assert section and section.text == ["my-run: 2 steps were skipped, the first is step 1200: the loss jumped."]
 
 
 def test_nothing_logged_gives_no_section(make_run: MakeRun) -> None:

@@ -61,6 +61,7 @@ def curves(id_: str, heading: str, runs: Sequence[Run], words: Words) -> Section
     return Section(
         id=id_,
         heading=heading,
+        text=list(_skips(runs, words)),
         kind="curves",
         data={"runs": _named(runs), "places": [_places(run, limit) for run in runs], "panels": panels},
         words={key: words(text) for key, text in WORDS.items()},
@@ -84,6 +85,14 @@ WORDS = {
         "whole run. All charts move together."
     ),
 }
+
+
+def _skips(runs: Sequence[Run], words: Words) -> Iterator[str]:
+    for run in runs:
+        if run.log.skips:
+            step, reason = run.log.skips[0]
+            told = {"name": run.name, "count": str(len(run.log.skips)), "reason": words.of_card(reason)}
+            yield words("{name}: {count} steps were skipped, the first is step {step}: {reason}.", **told, step=step)
 
 
 def _named(runs: Sequence[Run]) -> list[dict[str, str]]:

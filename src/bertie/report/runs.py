@@ -1,6 +1,8 @@
 """Run folders as the report reads them: the card, the recipe, the log as columns; what is broken or missing is said."""
 
 import json
+import math
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,26 +102,47 @@ def read_run(folder: Path, name: str, words: Words) -> Run:
 
 def read_log(path: Path) -> Log | None:
     """The log as columns, without a last line that is still being written; None where there is none."""
-    text = _read_text(path)
     if not path.is_file():
         return None
-    lines = text[: text.rfind("\n") + 1].splitlines()
-    events: list[Mapping[str, object]] = []
+    columns = {"train": _Columns(), "evaluate": _Columns()}
     bad: list[int] = []
-    for number, line in enumerate(lines, 1):
-        event = _event(line)
-        if event is None:
-            bad.append(number)
-        else:
-            events.append(event)
-    skips = [(int(_number(one["step"])), str(one.get("reason", ""))) for one in events if one["event"] == "skip"]
-    return Log(
-        steps=_columns([one for one in events if one["event"] == "train"]),
-        evaluations=_columns([one for one in events if one["event"] == "evaluate"]),
-        skips=skips,
-        bad=bad,
-        is_ended=any(one["event"] == "end" for one in events),
-    )
+    skips: list[tuple[int, str]] = []
+    is_ended = False
+    with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+        for number, line in enumerate(file, 1):
+            event = _event(line)
+            if event is None and line.endswith("\n"):
+                bad.append(number)
+            if event is None:
+                continue
+            kind = str(event["event"])
+            is_ended |= kind == "end"
+            if kind in columns:
+                columns[kind].add(event)
+            if kind == "skip":
+                skips.append((int(_number(event["step"])), str(event.get("reason", ""))))
+    return Log(columns["train"].arrays(), columns["evaluate"].arrays(), skips, bad, is_ended)
+
+
+class _Columns:
+    """Events as columns of numbers, eight bytes a number: a log may have millions of lines."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, array[float]] = {}
+        self._count = 0
+
+    def add(self, event: Mapping[str, object]) -> None:
+        for name in event:
+            if name not in self._columns:
+                self._columns[name] = array("d", [math.nan]) * self._count
+        for name, column in self._columns.items():
+            column.append(_number(event.get(name)))
+        self._count += 1
+
+    def arrays(self) -> Columns:
+        """Those that have some number in them."""
+        found = {name: np.array(column) for name, column in self._columns.items()}
+        return {name: column for name, column in found.items() if np.isfinite(column).any()}
 
 
 def read_object(path: Path) -> Card | None:
@@ -192,11 +215,10 @@ def _object(line: str) -> Mapping[str, object] | None:
     return found if isinstance(found, dict) else None
 
 
-def _columns(events: Sequence[Mapping[str, object]]) -> Columns:
-    names = dict.fromkeys(name for event in events for name in event)
-    columns = {name: np.array([_number(event.get(name)) for event in events]) for name in names}
-    return {name: column for name, column in columns.items() if np.isfinite(column).any()}
-
-
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("nan")
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # a whole number that no float can hold
+        return math.nan
