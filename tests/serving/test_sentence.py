@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sentence_transformers
+import torch
+from safetensors.torch import save_file
 from sentence_transformers.sentence_transformer import modules
 from torch import nn
 
@@ -88,17 +90,43 @@ def test_the_old_form_of_pooling_is_read(tmp_path: Path) -> None:
         ),
         ({"path": "1", "type": "x.Dense"}, {}, r"model.safetensors is missing"),
         ({"path": "../..", "type": "x.Dense"}, {}, "leads out of the folder"),
+        ({"path": "1", "type": "x.Pooling"}, {"pooling_mode_sum_tokens": True}, "'pooling_mode_sum_tokens' is not one"),
+        ({"path": "2", "type": "x.Pooling"}, {}, r"2/config.json is missing, though modules.json names"),
         ({"type": "x.Dense"}, {}, "not a list of modules"),
     ],
 )
 def test_what_is_not_known_is_refused(
-    tmp_path: Path, module: dict[str, str], config: dict[str, str], sentence: str
+    tmp_path: Path, module: dict[str, str], config: dict[str, object], sentence: str
 ) -> None:
     (tmp_path / "modules.json").write_text(json.dumps([module]))
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match=sentence):
         read_sentence_settings(tmp_path)
+
+
+@pytest.mark.parametrize("limit", [0, -5, "long", 9.5])
+def test_a_limit_that_is_none_is_refused(tmp_path: Path, limit: object) -> None:
+    (tmp_path / "modules.json").write_text(json.dumps([{"path": "", "type": "x.Transformer"}]))
+    (tmp_path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": limit}))
+    with pytest.raises(ValueError, match=r"sentence_bert_config\.json: max_seq_length is .* a whole number from 1"):
+        read_sentence_settings(tmp_path)
+
+
+def test_a_projection_that_does_not_fit_is_refused_by_name(transformer: nn.Module, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    parts = [transformer, modules.Pooling(32), modules.Dense(32, 7)]
+    sentence_transformers.SentenceTransformer(modules=parts, device="cpu").save(str(folder))
+    weights = folder / "2_Dense" / "model.safetensors"
+    save_file({"linear.weight": torch.zeros(7, 31)}, weights)
+    with pytest.raises(ValueError, match=r"model\.safetensors projects 31 numbers, but is given 32"):
+        bertie.load(folder, device="cpu").encode(TEXTS)
+    save_file({"weight": torch.zeros(7, 32)}, weights)
+    with pytest.raises(ValueError, match=r"model\.safetensors has no linear\.weight"):
+        bertie.load(folder, device="cpu")
+    weights.write_bytes(weights.read_bytes()[:50])
+    with pytest.raises(ValueError, match=r"model\.safetensors is damaged"):
+        bertie.load(folder, device="cpu")
 
 
 def test_a_file_that_is_not_json_is_named(example_folder: Path, tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
 
 from bertie.model.heads import POOLINGS
+from bertie.model.weights import read_weights
 
 Step = Callable[[Tensor], Tensor]
 ACTIVATIONS: dict[str, Step] = {
@@ -49,13 +49,15 @@ def read_sentence_settings(folder: Path) -> SentenceSettings:
     poolings: tuple[str, ...] = ()
     pools_prompt = True
     steps: list[Step] = []
-    transformer: Mapping[str, object] = {}
+    limit: int | None = None
+    lowers = False
     for module in _read_modules(folder):
         kind, place = str(module["type"]).rpartition(".")[2], folder / str(module["path"])
         if kind == "Transformer":
             transformer = _read_object(place / "sentence_bert_config.json")
+            limit, lowers = _limit(transformer, place), transformer.get("do_lower_case") is True
         elif kind == "Pooling":
-            pooling = _read_object(place / "config.json")
+            pooling = _read_config(place)
             poolings, pools_prompt = _poolings(pooling, place), pooling.get("include_prompt", True) is True
         elif kind == "Dense":
             steps.append(_dense(place))
@@ -67,14 +69,14 @@ def read_sentence_settings(folder: Path) -> SentenceSettings:
     if "weightedmean" in poolings and prompt and not pools_prompt:
         raise ValueError(f"{folder}: pooling 'weightedmean' without the prompt's tokens is not supported.")
     # Stated here by older versions, in the tokenizer's file by newer ones; the model's positions are the last bound.
-    limits = (transformer.get("max_seq_length"), _read_object(folder / "tokenizer_config.json").get("model_max_length"))
+    limits = (limit, _read_object(folder / "tokenizer_config.json").get("model_max_length"))
     return SentenceSettings(
         poolings=poolings or ("mean",),
         steps=tuple(steps),
         max_length=next((limit for limit in limits if isinstance(limit, int)), sys.maxsize),
         prompt=prompt,
         pools_prompt=pools_prompt,
-        lowers=transformer.get("do_lower_case") is True,
+        lowers=lowers,
     )
 
 
@@ -87,17 +89,22 @@ def _normalize(vectors_SD: Tensor) -> Tensor:
 
 def _dense(place: Path) -> Step:
     """A linear layer and its activation, which is picked from a table: nothing a file names is imported."""
-    config = _read_object(place / "config.json")
+    config = _read_config(place)
     name = str(config.get("activation_function", "torch.nn.modules.activation.Tanh"))
     if name not in ACTIVATIONS:
         raise ValueError(f"{place / 'config.json'}: activation {name!r} is not one of {', '.join(ACTIVATIONS)}.")
     weights = place / "model.safetensors"
     if not weights.exists():
         raise ValueError(f"{weights} is missing: a projection is read from safetensors only.")
-    tensors = {key: tensor.float() for key, tensor in load_file(weights).items()}
+    tensors = {key: tensor.float() for key, tensor in read_weights(weights).items()}
+    if "linear.weight" not in tensors:
+        raise ValueError(f"{weights} has no linear.weight, by which a projection is made.")
+    num_taken = tensors["linear.weight"].shape[-1]
     has_residual = config.get("use_residual") is True
 
     def project(vectors_SD: Tensor) -> Tensor:
+        if vectors_SD.shape[-1] != num_taken:
+            raise ValueError(f"{weights} projects {num_taken} numbers, but is given {vectors_SD.shape[-1]}.")
         here = {key: tensor.to(vectors_SD.device) for key, tensor in tensors.items()}
         projected_SD = ACTIVATIONS[name](functional.linear(vectors_SD, here["linear.weight"], here.get("linear.bias")))
         if has_residual:
@@ -112,10 +119,19 @@ def _dense(place: Path) -> Step:
 def _poolings(config: Mapping[str, object], place: Path) -> tuple[str, ...]:
     stated = config.get("pooling_mode", [mode for key, mode in OLD_POOLING_KEYS.items() if config.get(key) is True])
     modes = (stated,) if isinstance(stated, str) else tuple(stated) if isinstance(stated, list) else ()
-    unknown = [mode for mode in modes if mode not in POOLINGS]
+    asked_for = [key for key, is_on in config.items() if key.startswith("pooling_mode_") and is_on is True]
+    unknown = [mode for mode in (*modes, *asked_for) if mode not in POOLINGS and mode not in OLD_POOLING_KEYS]
     if unknown:
         raise ValueError(f"{place / 'config.json'}: pooling {unknown[0]!r} is not one of {', '.join(POOLINGS)}.")
     return modes
+
+
+def _limit(config: Mapping[str, object], place: Path) -> int | None:
+    limit = config.get("max_seq_length")
+    if limit is None or (isinstance(limit, int) and limit > 0):
+        return limit
+    file = place / "sentence_bert_config.json"
+    raise ValueError(f"{file}: max_seq_length is {limit!r}; allowed: a whole number from 1, or null.")
 
 
 def _prompt(path: Path) -> str:
@@ -139,6 +155,13 @@ def _read_modules(folder: Path) -> list[Mapping[str, object]]:
         if not (folder / str(module["path"])).resolve().is_relative_to(folder.resolve()):
             raise ValueError(f"{path}: {module['path']!r} leads out of the folder.")
     return modules
+
+
+def _read_config(place: Path) -> Mapping[str, object]:
+    path = place / "config.json"
+    if not path.exists():
+        raise ValueError(f"{path} is missing, though modules.json names its folder. Copy the folder anew.")
+    return _read_object(path)
 
 
 def _read_object(path: Path) -> Mapping[str, object]:
