@@ -14,12 +14,12 @@ import sys
 import time
 from pathlib import Path
 
-STEPS, SETTINGS = 500, ("max_length=64", "batch=16", "save_every=1", "evaluate_every=20", "validation_sequences=64")
+SETTINGS = ("max_length=64", "batch=16", "save_every=1", "evaluate_every=20", "validation_sequences=64")
 
 
-def command(corpus: Path, out: Path, resumes: bool) -> list[str]:
+def command(corpus: Path, out: Path, steps: int, resumes: bool) -> list[str]:
     settings = [f"--set={setting}" for setting in SETTINGS]
-    options = ["--recipe", "tiny-cpu", "--steps", str(STEPS), "--threads", "1", *settings]
+    options = ["--recipe", "tiny-cpu", "--steps", str(steps), "--threads", "1", *settings]
     return [sys.executable, "-m", "bertie", "-q", "pretrain", str(corpus), "--out", str(out), *options] + (
         ["--resume"] if resumes else []
     )
@@ -30,18 +30,19 @@ def main() -> int:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     rng, num_kills, endings = random.Random(arguments.seed), 0, []
     begun = time.monotonic()
-    subprocess.run(command(arguments.corpus, arguments.out / "undisturbed", False), check=True)
+    undisturbed, killed = arguments.out / "undisturbed", arguments.out / "killed"
+    subprocess.run(command(arguments.corpus, undisturbed, arguments.steps, False), check=True)
     usual = time.monotonic() - begun
-    killed = arguments.out / "killed"
     begun = time.monotonic()
-    subprocess.run(command(arguments.corpus, arguments.out / "undisturbed", True), check=True)  # opens all, trains none
+    subprocess.run(command(arguments.corpus, undisturbed, arguments.steps, True), check=True)  # opens all, trains none
     start = time.monotonic() - begun
     while True:
-        process = subprocess.Popen(command(arguments.corpus, killed, killed.exists()))
+        process = subprocess.Popen(command(arguments.corpus, killed, arguments.steps, killed.exists()))
         left = arguments.kills - num_kills
         patience = rng.uniform(0.5 * start, start + usual / arguments.kills) if left else None
         try:
@@ -59,9 +60,7 @@ def main() -> int:
             return 1
         break
     names = ("model/model.safetensors", "model/config.json", "model/vocab.txt")
-    differing = [
-        name for name in names if (killed / name).read_bytes() != (arguments.out / "undisturbed" / name).read_bytes()
-    ]
+    differing = [name for name in names if (killed / name).read_bytes() != (undisturbed / name).read_bytes()]
     print(f"{num_kills} kills, {sum(endings)} of them while a state was being written; undisturbed: {usual:.0f} s")
     print("DIFFERENT: " + ", ".join(differing) if differing else "the same bytes")
     return int(bool(differing) or num_kills < arguments.kills)

@@ -21,9 +21,11 @@ import pytest
 import torch
 
 from bertie.cli import run as run_command
+from bertie.corpus.shards import open_corpus
 from bertie.model.encoder import pack
 from bertie.model.folder import load
 from bertie.pretraining import run
+from bertie.pretraining.drawing import validation_batches
 from bertie.pretraining.recipe import change, model_config, read_recipe, recipe_names, with_budget
 from bertie.pretraining.run import Order, choose_attention, make_model, pretrain
 from bertie.text.wordpiece import Tokenizer
@@ -394,14 +396,25 @@ def test_it_memorises_a_tiny_corpus(tmp_path, make_corpus):
 
 def test_it_beats_the_frequencies_of_words_on_held_back_text(corpus_folder, tmp_path):
     """Learning: on text never seen, half a nat below what knowing how frequent each word is would give."""
-    from bertie.corpus.shards import open_corpus
-
     train(corpus_folder, tmp_path / "run", "dropout=0", "evaluate_every=0", "objective=masked", steps=400)
     figures = json.loads((tmp_path / "run" / "card.json").read_text())
     tokens = open_corpus(corpus_folder).train[0].tokens
     shares = np.bincount(tokens) / len(tokens)
     entropy = -(shares[shares > 0] * np.log(shares[shares > 0])).sum()
     assert figures["validation_masked_loss"] < entropy - 0.5
+
+
+@pytest.mark.parametrize("kind", ["next_sentence", "sentence_order"])
+def test_pairs_rise_above_chance_on_held_back_text(corpus_folder, tmp_path, kind):
+    """Learning: more of the pairs right than by always saying the commoner label."""
+    settings = (f"pairs.kind={kind}", "dropout=0", "batch=32", "evaluate_every=0", "save_every=0")
+    train(corpus_folder, tmp_path / "run", *settings, steps=500)
+    held_back = open_corpus(corpus_folder).validation
+    batches = validation_batches(held_back, Tokenizer.load(corpus_folder), recipe(500, *settings))
+    labels = [label for drawn in batches for label in drawn.batch.pair_S.tolist()]
+    commoner = max(labels.count(0), labels.count(1)) / len(labels)
+    figures = json.loads((tmp_path / "run" / "card.json").read_text())
+    assert figures["validation_pair_accuracy"] > commoner + 0.1
 
 
 def test_the_curve_is_that_of_transformers(corpus_folder, tmp_path, capsys):
