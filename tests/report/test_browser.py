@@ -1,5 +1,6 @@
 """The report in a real Chromium: nothing is fetched, nothing fails, all can be read, heard and driven by keys."""
 
+import json
 import re
 from pathlib import Path
 
@@ -19,7 +20,10 @@ DARK, LIGHT = "rgb(20, 23, 28)", "rgb(255, 255, 255)"
 @pytest.fixture
 def report(make_run: MakeRun, make_finetuned: MakeRun, example_folder: Path, tmp_path: Path) -> Path:
     """A page with every section: two runs of pre-training, one of them long, runs with labels, a model at work."""
-    runs = [make_run("one"), make_run("two", steps=3000), make_finetuned(scores=(0.6, 0.8))]
+    numbers = make_finetuned("numbers", problem_type="regression", labels=[])
+    judged = {"text": "a text of several words", "gold": "1.5", "called": "2.25", "error": 0.75}
+    (numbers / "held_out.jsonl").write_text(json.dumps(judged) + "\n")
+    runs = [make_run("one"), make_run("two", steps=3000), make_finetuned(scores=(0.6, 0.8)), numbers]
     make_report([*runs, example_folder / "my-bert"], tmp_path / "report.html", "en", TEXTS, price=2.0)
     return tmp_path / "report.html"
 

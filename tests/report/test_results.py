@@ -1,8 +1,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
 from bertie.report.cost import cost, cost_of
 from bertie.report.errors import errors
 from bertie.report.made_of import made_of
@@ -82,32 +80,6 @@ def test_a_suite_shows_its_table_or_its_tasks(make_finetuned: MakeRun, tmp_path:
     assert rows(overview([run], EN))[0][-1] == "average 0.5500 of 1 tasks"
     assert [(one.name, one.main, one.each) for one in results_of(run)] == [("suite/CoLA", "matthews", (0.5, 0.6))]
     assert errors([run], EN)
-
-
-def test_errors_are_those_of_the_best_run(make_finetuned: MakeRun) -> None:
-    section = errors(read(make_finetuned(scores=(0.6, 0.8))), EN)
-    assert section and [part.heading for part in section.parts] == ["my-fine/seed-1"]
-    matrix, worst = section.parts[0].parts
-    assert isinstance(matrix.data, dict)
-    assert matrix.data["counts"] == [[0, 0], [1, 7]]
-    assert matrix.data["examples"] == [[1, 0, "it <rose> ‖ or not"]]
-    assert "1 × up called down" in matrix.alternative
-    assert rows(matrix)[1] == ["up", "8", "87.5%", "100.0%", "down (1)"]
-    assert rows(worst) == [["it <rose> ‖ or not", "up", "down", "0.900"]]
-
-
-def test_of_many_labels_the_mistaken_ones_are_shown(make_finetuned: MakeRun) -> None:
-    labels = [f"label-{number:03}" for number in range(90)] + ["up", "down"]
-    section = errors(read(make_finetuned(labels=labels)), EN)
-    assert section and isinstance(section.parts[0].parts[0].data, dict)
-    assert section.parts[0].parts[0].data["labels"] == ["up", "down"]
-    assert "Only the 2 labels" in section.parts[0].parts[0].alternative
-
-
-@pytest.mark.parametrize("changes", [{"problem_type": "regression", "labels": []}, {"problem_type": None}])
-def test_what_is_no_class_has_no_matrix(make_finetuned: MakeRun, changes: dict[str, object]) -> None:
-    section = errors(read(make_finetuned(**changes)), EN)
-    assert section and [part.heading for part in section.parts[0].parts] == ["Worst errors"]
 
 
 def test_cost_counts_the_hours_of_all_gpus(make_finetuned: MakeRun, make_run: MakeRun) -> None:
