@@ -134,6 +134,15 @@ def test_the_losses_are_those_of_sentence_transformers(learn):
     torch.testing.assert_close(ours / count, wanted)
 
 
+def test_a_folder_of_sentence_transformers_is_said_to_lose_its_pooling(learn, write, tmp_path, caplog):
+    out, _, data = learn("pairs", "epochs=1")
+    assert "left out; pooling" not in caplog.text
+    caplog.set_level("INFO")
+    recipe, task = change(make_recipe("stable", "embed"), "embed", [*QUICK, "epochs=1", "pooling=cls"])
+    finetune(Order("embed", task, recipe, out / "model", data, tmp_path / "again", dev=data), lambda *_: None)
+    assert "its own pooling and what follows it are left out; pooling is cls." in caplog.text
+
+
 def test_ranks_by_hand():
     east, north, west = [1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]
     near_east = [0.8, 0.6]

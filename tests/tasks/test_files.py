@@ -265,3 +265,15 @@ def test_what_is_no_file_of_tags_or_answers(write):
         read_tags(write("a.csv", "words,tags\na,O\n"), ANY, PLAIN)
     with pytest.raises(ValueError, match=r"^[^:]*b\.json is one JSON array: .* does\.$"):
         read_answers(write("b.json", "[1, 2]"), ANY, PLAIN)
+
+
+def test_what_was_guessed_is_said_of_every_kind(write, caplog):
+    caplog.set_level(logging.INFO)
+    read_tags(write("a.jsonl", [{"words": ["a"], "tags": ["O"]}]), ANY, PLAIN)
+    assert "text from column 'words', label from column 'tags'." in caplog.text
+    read_answers(write("b.jsonl", [{"question": "q", "context": "abc", "answers": ["b"]}]), ANY, PLAIN)
+    assert "text from column 'context', pair from column 'question', label from column 'answers'." in caplog.text
+    read_choices(
+        write("c.jsonl", [{"question": "q", "choices": ["a", "b"], "right": 0}]), Columns(label="right"), PLAIN
+    )
+    assert "c.jsonl: text from column 'question', endings from column 'choices'." in caplog.text

@@ -18,6 +18,7 @@ from bertie.text.wordpiece import Tokenizer
 
 log = logging.getLogger(__name__)
 Form = Literal["scores", "pairs", "triplets"]
+SENTENCE_MODULES = "modules.json"  # by which sentence-transformers knows its folders
 CHUNK = 256  # texts whose cosines with all others are held at once
 
 
@@ -194,7 +195,7 @@ def sentence_files(task: Embed, width: int) -> dict[str, bytes]:
         "pooling_mode_max_tokens": False,
     }
     files: dict[str, object] = {
-        "modules.json": modules,
+        SENTENCE_MODULES: modules,
         "sentence_bert_config.json": {"max_seq_length": task.max_length, "do_lower_case": False},
         "config_sentence_transformers.json": {
             "prompts": {},

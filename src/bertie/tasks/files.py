@@ -153,6 +153,7 @@ def read_choices(path: Path, columns: Columns, layout: Layout) -> list[Example]:
             f"{table.name} has no endings: write a list in column {ENDING_LISTS[0]!r}, or one each in columns "
             f"{ENDING_NAMES[0]}0, {ENDING_NAMES[0]}1 ...; its columns: {', '.join(table.columns)}."
         )
+    _tell(table, {"text": stem, "endings": lists, "label": label}, columns)
     examples = []
     for count, (where, values) in enumerate(table.rows):
         endings = _endings(values.get(lists), where) if lists else [_text(values, name, where) for name in singles]
@@ -264,6 +265,7 @@ def _cells(line: str) -> list[str]:
 def _tag_table(table: Table, columns: Columns) -> list[Example]:
     words = _needed(table, columns.text, WORDS, "--text")
     tags = _column(table, columns.label, TAGS)
+    _tell(table, {"text": words, "label": tags}, columns)
     examples = []
     for count, (where, values) in enumerate(table.rows):
         given, labels = values.get(words), values.get(tags) if tags else None
@@ -283,6 +285,7 @@ def _answer_table(table: Table, columns: Columns) -> list[Example]:
     passage = _needed(table, columns.text, PASSAGES, "--text")
     question = _needed(table, columns.pair, QUESTIONS, "--pair")
     answers = _column(table, columns.label, ("answers", "answer"))
+    _tell(table, {"text": passage, "pair": question, "label": answers}, columns)
     examples = []
     for count, (where, values) in enumerate(table.rows):
         text = _text(values, passage, where)

@@ -11,7 +11,7 @@ from bertie.model.config import Features, ModelConfig
 from bertie.model.folder import fill, load, read_labels
 from bertie.model.heads import Model, draw_values
 from bertie.model.lora import add_lora
-from bertie.tasks.embed import Embed
+from bertie.tasks.embed import SENTENCE_MODULES, Embed
 from bertie.tasks.named import AnyTask
 from bertie.tasks.network import heads_of
 from bertie.tasks.recipe import FinetuneRecipe, ModeConfig
@@ -29,6 +29,11 @@ def make_model(folder: Path, task: AnyTask, recipe: FinetuneRecipe) -> Model:
         )
     if isinstance(task, Embed) and recipe.mode.is_frozen:
         raise ValueError("embed has no head that could learn alone: leave layers to learn, or use LoRA.")
+    if isinstance(task, Embed) and (folder / SENTENCE_MODULES).exists():
+        logger.info(
+            "%s is a folder of sentence-transformers: its own pooling and what follows it are left out; pooling is %s.",
+            *(folder, task.pooling),
+        )
     config = _config(found.config, task, recipe)
     own = found.shapes.get(task.head)
     if own and task.labels and read_labels(folder, found).names != task.labels:
