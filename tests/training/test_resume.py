@@ -66,6 +66,15 @@ def test_the_last_ones_are_kept(tiny, tmp_path):
     assert len(list((tmp_path / "state").iterdir())) == 2  # nothing hidden is left over
 
 
+def test_what_a_kill_left_is_removed_by_the_next_save(tiny, tmp_path):
+    """Half a state of a step that is never saved again, and states that were on their way out."""
+    for name in (".step-5.partial", ".step-4.old", ".step-1.old"):
+        (tmp_path / "state" / name).mkdir(parents=True)
+        (tmp_path / "state" / name / "state.safetensors").write_bytes(b"half")
+    tiny.train(tmp_path)  # saves step 4, which is on its way out again after step 12
+    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["step-12", "step-8"]
+
+
 def flip(path, position):
     content = bytearray(path.read_bytes())
     content[position] ^= 1

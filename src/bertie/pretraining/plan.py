@@ -16,9 +16,9 @@ from bertie.model.encoder import Batch
 from bertie.model.heads import Model, initialise
 from bertie.pretraining.drawing import Drawer, second_phase
 from bertie.pretraining.recipe import Recipe, model_config
-from bertie.pretraining.run import check_memory, choose_loss, loop_config, new_network, set_up_process
+from bertie.pretraining.run import check_memory, choose_loss, loop_config, new_network
 from bertie.text.wordpiece import Tokenizer
-from bertie.training.distributed import Ranks
+from bertie.training.distributed import Ranks, set_up_process
 from bertie.training.loop import Budget, Drawn, Hooks, State, fit
 from bertie.training.optimizers import make_optimizers, trained
 from bertie.training.run_folder import peak_memory
@@ -55,7 +55,7 @@ class Plan:
 
 def plan(recipe: Recipe, corpus_folder: Path, checks: bool, report: Callable[[int, int], None]) -> Plan:
     """The plan of a run on one device; if `checks`, some steps of the whole network are measured too."""
-    set_up_process(recipe)
+    set_up_process(recipe.threads, recipe.deterministic)
     device = pick_device(recipe.device)
     corpus, tokenizer = open_corpus(corpus_folder), Tokenizer.load(corpus_folder)
     config = model_config(recipe, tokenizer.size, tokenizer.pad_id)

@@ -27,7 +27,7 @@ from bertie.pretraining.objective import HEADS, loss
 from bertie.pretraining.recipe import Recipe, longest, model_config, with_dropout
 from bertie.sealed import sha256
 from bertie.text.wordpiece import Tokenizer
-from bertie.training.distributed import Ranks, bare, compute_deterministically, joined, spread, whole
+from bertie.training.distributed import Ranks, bare, joined, set_up_process, spread, whole
 from bertie.training.loop import Batches, Budget, Hooks, LoopConfig, Loss, State, fit, fraction_done, place_of
 from bertie.training.optimizers import make_optimizers
 from bertie.training.resume import load_state, save_state, saying_what_is_left
@@ -66,7 +66,7 @@ Watch = Callable[[Event, float], None]  # is told each event, and the share of t
 def pretrain(order: Order, watch: Watch) -> Ending:
     """Train as ordered until the budget is used up or somebody asks to stop. Under torchrun, each rank calls it."""
     recipe = order.recipe
-    set_up_process(recipe)
+    set_up_process(recipe.threads, recipe.deterministic)
     with joined(pick_device(recipe.device).type) as ranks, asked_to_stop() as asked:
         if ranks.rank > 0:
             logging.getLogger("bertie").setLevel(logging.ERROR)
@@ -188,15 +188,6 @@ def loop_config(recipe: Recipe, corpus: Corpus) -> LoopConfig:
         return recipe.loop
     num_tokens = recipe.epochs * corpus.counts["train"]["tokens"]
     return replace(recipe.loop, budget=Budget(max(1, round(num_tokens)), "tokens"))
-
-
-def set_up_process(recipe: Recipe) -> None:
-    """Give torch the threads and the determinism that the recipe asks for."""
-    if recipe.threads is not None:
-        torch.set_num_threads(recipe.threads)
-    if recipe.deterministic:
-        compute_deterministically()
-    torch.set_float32_matmul_precision("highest")
 
 
 def check_memory(recipe: Recipe, config: ModelConfig, device: torch.device, num_ranks: int) -> int:

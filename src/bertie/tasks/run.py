@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
-import torch
 
 from bertie.config import to_toml
 from bertie.model.device import pick_device
@@ -39,7 +38,7 @@ from bertie.tasks.tag import Tag
 from bertie.tasks.task import Example, Row
 from bertie.tasks.trained import Trained, save_trained
 from bertie.text.wordpiece import Tokenizer
-from bertie.training.distributed import Ranks, compute_deterministically
+from bertie.training.distributed import Ranks, set_up_process
 from bertie.training.loop import Drawn, Hooks, LoopConfig, State, fit, fraction_done, place_of
 from bertie.training.optimizers import make_optimizers
 from bertie.training.resume import load_state, save_state
@@ -78,7 +77,7 @@ class Ending(NamedTuple):
 def finetune(order: Order, watch: Watch) -> Ending:
     """Learn as ordered until all epochs are read, the score gains no more, or somebody asks to stop."""
     recipe = order.recipe
-    _set_up_process(recipe)
+    set_up_process(recipe.threads, recipe.deterministic)
     with asked_to_stop() as asked:
         parts = _prepare(order)
         state = State(make_optimizers(parts.model, recipe.optimizer))
@@ -278,14 +277,6 @@ def recipe_toml(order: Order) -> str:
     dev = None if order.dev is None else str(order.dev)
     recipe, task = order.recipe, order.task
     return to_toml(Written(order.name, str(order.model), str(order.data), dev, order.columns, recipe, task))
-
-
-def _set_up_process(recipe: FinetuneRecipe) -> None:
-    if recipe.threads is not None:
-        torch.set_num_threads(recipe.threads)
-    if recipe.deterministic:
-        compute_deterministically()
-    torch.set_float32_matmul_precision("highest")
 
 
 def alone(device: str) -> Ranks:

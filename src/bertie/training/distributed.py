@@ -92,10 +92,15 @@ def bare(model: nn.Module) -> nn.Module:
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 
-def compute_deterministically() -> None:
-    """Have a GPU give the same to the bit each time, by its slower algorithms; the CPU does anyway."""
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for; read when it starts
-    torch.use_deterministic_algorithms(True)
+def set_up_process(threads: int | None, deterministic: bool) -> None:
+    """Give torch so many threads of the processor (None: as many as it sees fit), and exact products. deterministic: a
+    GPU gives the same to the bit each time, by its slower algorithms; the CPU does anyway."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS asks for; read when it starts
+        torch.use_deterministic_algorithms(True)
+    torch.set_float32_matmul_precision("highest")
 
 
 @contextmanager

@@ -32,9 +32,16 @@ def save_state(folder: Path, model: nn.Module, state: State, ranks: Ranks, keep:
         save_file(tensors, partial / TENSORS)
         counters = {name: getattr(state, name) for name in COUNTERS}
         seal(partial, SEAL, counters)
+    _remove_hidden(folder)
     for old in saved_states(folder)[keep:]:
-        # First out of sight: what a kill leaves of it must not look like a state.
-        shutil.rmtree(old.rename(old.with_name(f".{old.name}.old")))
+        old.rename(old.with_name(f".{old.name}.old"))  # out of sight: half of it must not look like a state
+    _remove_hidden(folder)
+
+
+def _remove_hidden(folder: Path) -> None:
+    """Remove what is on its way out, and what a kill left half written or half removed."""
+    for path in folder.glob(".step-*"):
+        shutil.rmtree(path)
 
 
 @contextmanager
