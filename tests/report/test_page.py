@@ -22,7 +22,7 @@ def written(path: Path, *sections: Section) -> str:
 def test_the_library_is_the_published_one_and_brings_its_licence() -> None:
     assert hashlib.sha256(LIBRARY.read_bytes()).hexdigest() == LIBRARY_SHA256
     assert "Apache License" in (LIBRARY.parent / "LICENSE").read_text()
-    assert (LIBRARY.parent / "NOTICE").is_file() and (LIBRARY.parent / "LICENSE-d3").is_file()
+    assert all((LIBRARY.parent / name).is_file() for name in ("NOTICE", "LICENSE-d3", "LICENSE-zrender"))
 
 
 def test_data_cannot_end_its_element_and_comes_back_as_it_was(tmp_path: Path) -> None:
