@@ -51,6 +51,12 @@ def test_every_option_says_what_it_is_for(command: click.Command) -> None:
     assert [option.name for option in options if not option.help] == []
 
 
+def test_help_says_what_is_taken_where_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["finetune", "--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "[default: stable]" in shown and "[default: 1; x>=1]" in shown and "[default: False]" not in shown
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out.startswith("bertie 0.")

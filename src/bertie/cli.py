@@ -31,7 +31,10 @@ class Commands(click.Group):
                 formatter.write_dl([(str(command.name), command.get_short_help_str(100)) for command in commands])
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True},
+)
 @click.version_option(__version__, message="bertie %(version)s")
 def bertie() -> None:
     """A complete BERT: raw text in, a served model out.

@@ -9,12 +9,8 @@ from bertie.commands.options import EXIT_OF_SIGNAL
 
 @click.command(short_help="See it work on text that every machine has.")
 @click.option("--out", required=True, type=Path, help="The folder to write, or to go on with.")
-@click.option(
-    "--minutes", type=click.FloatRange(0, min_open=True), default=2.0, show_default=True, help="To pre-train."
-)
-@click.option(
-    "--language", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="In which it is told."
-)
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), default=2.0, help="To pre-train.")
+@click.option("--language", type=click.Choice(["en", "zh"]), default="en", help="In which it is told.")
 def demo(out: Path, minutes: float, language: str) -> None:
     """See the whole of BERT work within five minutes, on text that every machine has, with nothing downloaded.
 

@@ -15,13 +15,12 @@ if TYPE_CHECKING:
 @click.command(short_help="What the layers make of each token, to a file.")
 @click.argument("folder", metavar="MODEL", type=Path)
 @click.argument("data", metavar="INPUT", type=Path)
-@click.option("--layers", default="-1,-2,-3,-4", show_default=True, help="Counted from the last one, -1.")
+@click.option("--layers", default="-1,-2,-3,-4", help="Counted from the last one, -1.")
 @click.option("--out", required=True, type=Path, help="The file to write: .jsonl as Google has it, or .npz.")
 @click.option(
     "--combine",
     type=click.Choice(["none", "concat", "sum", "mean", "weighted"]),
     default="none",
-    show_default=True,
     help="Make one vector a token out of the layers.",
 )
 @click.option(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.argument("folder", metavar="GLUE_FOLDER", type=Path)
 @click.option("--model", required=True, type=Path, help="The model folder to begin with, for each task.")
 @click.option("--out", required=True, type=Path, help="The folder to write: a run a task, submission.zip, card.json.")
-@click.option("--recipe", default="stable", show_default=True, help="stable, or faithful: the paper's.")
+@click.option("--recipe", default="stable", help="stable, or faithful: the paper's.")
 @click.option("--seeds", type=click.IntRange(1), default=1, help="Runs of each task; the best one's model is asked.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the recipe of all tasks.")
 @click.option("--resume", is_flag=True, help="Go on with what is in OUT; repeat the command it was begun with.")

@@ -38,7 +38,7 @@ def embed(folder: Path, text: str, as_json: bool, device: str, threads: int | No
 @click.command(short_help="What stands where a text has [MASK].")
 @click.argument("folder", type=Path)
 @click.argument("text")
-@click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="How many pieces for each mask.")
+@click.option("--top", type=click.IntRange(1), default=5, help="How many pieces for each mask.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line: text and predictions, best first.")
 @DEVICE
 @THREADS

@@ -16,7 +16,6 @@ DEVICE = click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda", "mps"]),
     default="auto",
-    show_default=True,
     help="Where to run.",
 )
 THREADS = click.option("--threads", type=click.IntRange(1), help="Processor threads; all cores when not said.")
@@ -28,7 +27,6 @@ DOCUMENT = click.option(
     "--document",
     type=click.Choice(["blank", "file"]),
     default="blank",
-    show_default=True,
     help="What ends a document of plain text.",
 )
 TEXTS = click.argument("texts", nargs=-1, required=True, metavar="TEXT...", type=click.Path())

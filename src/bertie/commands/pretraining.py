@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 RECIPE = click.option(
     "--recipe",
     default="tiny-cpu",
-    show_default=True,
     shell_complete=completion.recipes,
     help="A recipe's name, or a .toml file.",
 )
@@ -117,7 +116,7 @@ def pretrain(
 @DEVICE
 @PRECISION
 @THREADS
-@click.option("--check/--no-check", default=True, help="Measure some steps of the whole network; on by default.")
+@click.option("--check/--no-check", default=True, help="Measure some steps of the whole network.")
 @click.option("--json", "as_json", is_flag=True, help="One object: bytes, seconds, steps, tokens.")
 def plan(
     corpus: Path,

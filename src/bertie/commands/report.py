@@ -10,7 +10,7 @@ from bertie import console
 @click.command(short_help="A page about runs: curves, scores, errors, cost.")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", required=True, type=Path, help="The page to write: one .html file that needs nothing else.")
-@click.option("--language", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Of the page.")
+@click.option("--language", type=click.Choice(["en", "zh"]), default="en", help="Of the page.")
 @click.option("--text", "texts", multiple=True, help="Show the models at work on it; `A ||| B` is a pair. Repeatable.")
 @click.option("--word", "looked_at", multiple=True, help="A word of the texts to show in context. Repeatable.")
 @click.option("--price", type=float, help="Of an hour of a GPU, in any currency: the page says what the runs cost.")

@@ -33,7 +33,7 @@ PRECISION = click.option(
 @TEXT
 @PAIR
 @LABEL
-@click.option("--recipe", default="stable", show_default=True, help="stable, or faithful: the paper's.")
+@click.option("--recipe", default="stable", help="stable, or faithful: the paper's.")
 @click.option("--seeds", type=click.IntRange(1), default=1, help="Runs with a seed each; the best one's model is kept.")
 @click.option(
     *("--grid", "grid"),

@@ -14,8 +14,8 @@ from bertie.commands.options import CARD_JSON, COLUMN, DOCUMENT, TEXTS, print_js
 @click.option("--size", required=True, type=int, help="Entries of the vocabulary; BERT has 30,522.")
 @click.option("--out", required=True, type=Path, help="The folder to write.")
 @click.option("--cased", is_flag=True, help="Keep upper case and accents apart.")
-@click.option("--language", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Of the text.")
-@click.option("--workers", type=int, default=1, show_default=True, help="Processes; the result is the same for any.")
+@click.option("--language", type=click.Choice(["en", "zh"]), default="en", help="Of the text.")
+@click.option("--workers", type=int, default=1, help="Processes; the result is the same for any.")
 @click.option("--compare", type=Path, help="A second vocabulary to put beside the new one.")
 @COLUMN
 @DOCUMENT
@@ -62,7 +62,6 @@ def vocab(
     "--rules",
     type=click.Choice(["google", "huggingface"]),
     default="google",
-    show_default=True,
     help="Whose to the letter.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One object a line, with ids and offsets.")
@@ -90,18 +89,17 @@ def tokenize(folder: Path, text: str, cased: bool | None, rules: str, as_json: b
 @TEXTS
 @click.option("--vocab", "vocabulary", required=True, type=Path, help="Folder of the vocabulary, or of a model.")
 @click.option("--out", required=True, type=Path, help="The folder to write.")
-@click.option("--workers", type=int, default=1, show_default=True, help="Processes; the bytes are the same for any.")
+@click.option("--workers", type=int, default=1, help="Processes; the bytes are the same for any.")
 @click.option(
     "--language",
     type=click.Choice(["en", "zh"]),
     default="en",
-    show_default=True,
     help="zh also keeps where words begin, by a segmenter.",
 )
 @click.option("--near-duplicates", is_flag=True, help="Drop documents that are nearly like an earlier one, too.")
 @COLUMN
 @DOCUMENT
-@click.option("--validation", type=float, default=0.005, show_default=True, help="Share of the documents held back.")
+@click.option("--validation", type=float, default=0.005, help="Share of the documents held back.")
 @CARD_JSON
 def corpus(
     texts: tuple[str, ...],

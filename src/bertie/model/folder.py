@@ -34,7 +34,7 @@ class Labels:
 
     def __post_init__(self) -> None:
         if len(self.names) != len(set(self.names)):
-            raise ValueError(f"the labels {list(self.names)} are not all different.")
+            raise ValueError(f"the labels {list(self.names)} are not all different: give each class its own.")
         if self.problem_type not in (None, *PROBLEM_TYPES):
             raise ValueError(f"problem_type is {self.problem_type!r}; allowed: {', '.join(PROBLEM_TYPES)}.")
 
@@ -143,7 +143,10 @@ def fill(model: Model, state: Mapping[str, Tensor], generator: torch.Generator |
     """Give the model the values of the state, and its heads that are not in the state new ones from the generator."""
     for name, tensor in state.items():
         if tensor.dtype not in FRACTIONS:
-            raise ValueError(f"{where}: {name} has type {tensor.dtype}; a quantised model is not read.")
+            raise ValueError(
+                f"{where}: {name} has type {tensor.dtype}; a quantised model is not read: "
+                "give one in float32, float16 or bfloat16."
+            )
         if tensor.isnan().any():
             raise ValueError(f"{where}: {name} holds what is no number (NaN): the training that made it went astray.")
     shapes = {name: tensor.shape for name, tensor in state.items()}
@@ -194,7 +197,7 @@ def _read_shape(path: Path, values: Mapping[str, object], sealed: Mapping[str, o
         return parse_config(values, path / CONFIG)
     shape = sealed.get("model")
     if not isinstance(shape, dict):
-        raise ValueError(f"{path / SEAL} does not seal a model.")
+        raise ValueError(f"{path / SEAL} does not seal a model. Copy the folder anew.")
     return from_values(ModelConfig, shape, str(path / SEAL))
 
 

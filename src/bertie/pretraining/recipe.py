@@ -70,7 +70,10 @@ class Recipe:
                 f"batch is {self.batch}; it must be at least 1 and divide into batches_per_step = {parts}."
             )
         if self.counts == "tokens" and self.batch // parts < max(self.pairs.max_length, self.long_length or 0):
-            raise ValueError(f"batch is {self.batch // parts} tokens in each of {parts} parts: too few for a sequence.")
+            raise ValueError(
+                f"batch is {self.batch // parts} tokens in each of {parts} parts, too few for a sequence: make it "
+                "larger, or batches_per_step smaller."
+            )
         if "pair" in HEADS[self.objective] and self.pairs.kind not in PAIRED:
             raise ValueError(
                 f"objective {self.objective!r} needs pairs, but pairs.kind is {self.pairs.kind!r}; "
@@ -81,7 +84,7 @@ class Recipe:
         if self.long_length is not None and self.long_length <= self.pairs.max_length:
             raise ValueError(f"long_length is {self.long_length}; it must be more than {self.pairs.max_length}.")
         if self.long_length is not None and (self.loop.budget.unit != "steps" or self.loop.batch_warmup):
-            raise ValueError("two phases need a budget in steps of equal size: leave long_length out (none) for one.")
+            raise ValueError("two phases need a budget in steps of equal size: say long_length=none for one.")
         if self.loop.seed < 0:
             raise ValueError(f"seed is {self.loop.seed}; it must be 0 or more.")
         unfused = [name for name, chosen in (("compile", self.compile), ("recompute", self.recompute)) if chosen]

@@ -74,7 +74,7 @@ class Bert:
     def fill(self, texts: Sequence[str], top: int = 5) -> list[list[list[Prediction]]]:
         """For each text, for each mask in it, the likeliest pieces, best first; ValueError for a text without one."""
         if "masked" not in self.model.heads:
-            raise ValueError("the model has no masked-word head, so it cannot fill masks.")
+            raise ValueError("the model has no masked-word head, so it cannot fill masks: give a pre-trained one.")
         if not 1 <= top <= self.tokenizer.size:
             raise ValueError(f"top is {top}; allowed: 1 to {self.tokenizer.size:,}.")
         encodings = [self.tokenizer.encode_masked(text) for text in texts]

@@ -70,7 +70,8 @@ class Classify:
             if not found:
                 raise missing_label(examples[0])
             raise ValueError(
-                f"all {len(examples):,} examples have the label {next(iter(found))!r}: there is nothing to tell apart."
+                f"all {len(examples):,} examples have the label {next(iter(found))!r}: there is nothing to tell apart. "
+                "Is the column of the labels the right one?"
             )
         return replace(self, labels=tuple(sorted(found, key=_by_number)))
 

@@ -54,6 +54,8 @@ class Found(NamedTuple):
 
 def read_lines(path: Path) -> list[tuple[str, ...]]:
     """A text from each line, or a pair where it has ` ||| ` in it."""
+    if not path.exists():
+        raise ValueError(f"{path} is not there: give a file with a text a line.")
     lines = [line.strip() for line in read_text(path).splitlines()]
     if not lines:
         raise ValueError(f"{path} is empty: write a text a line, or two with ` ||| ` between them.")

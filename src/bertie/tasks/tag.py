@@ -46,7 +46,10 @@ class Tag:
         if len(found) < 2:
             if not found:
                 raise missing_label(examples[0])
-            raise ValueError(f"all words have the label {next(iter(found))!r}: there is nothing to tell apart.")
+            raise ValueError(
+                f"all words have the label {next(iter(found))!r}: there is nothing to tell apart. Is the "
+                "column of the labels the right one?"
+            )
         return replace(self, labels=tuple(sorted(found, key=lambda label: (label != OUTSIDE, label[2:], label))))
 
     def encode(self, examples: Sequence[Example], tokenizer: Tokenizer) -> list[Row]:
