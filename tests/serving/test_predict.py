@@ -92,11 +92,18 @@ def test_each_mask_of_a_text_is_filled(tiny: bertie.Bert) -> None:
         (["a [MASK]", "none here"], 5, r"line 2 has no \[MASK\] to fill: 'none here'"),
         (["a [MASK]"], 0, "top is 0; allowed: 1 to"),
         (["a [MASK]"], 10**6, "top is 1000000; allowed: 1 to"),
+        ("a [MASK]", 5, "fill takes a list of texts, not a single one"),
     ],
 )
-def test_what_cannot_be_filled_is_refused(tiny: bertie.Bert, texts: list[str], top: int, sentence: str) -> None:
+def test_what_cannot_be_filled_is_refused(tiny: bertie.Bert, texts: str | list[str], top: int, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         tiny.fill(texts, top)
+
+
+@pytest.mark.parametrize("text", [None, 3, b"bytes"])
+def test_what_is_no_text_is_refused(tiny: bertie.Bert, text: object) -> None:
+    with pytest.raises(ValueError, match="A text must be a str, not"):
+        tiny.encode(["a", text])
 
 
 def test_a_model_without_the_head_says_so(minilm: bertie.Bert) -> None:

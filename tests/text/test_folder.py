@@ -78,6 +78,18 @@ def test_a_bad_tokenizer_json_is_refused(tmp_path, content, sentence):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_template_that_lacks_a_token_is_refused(folder, is_nested):
+    path = folder / "tokenizer.json"
+    settings = json.loads(path.read_text())
+    settings["post_processor"]["special_tokens"].pop("[SEP]")
+    if is_nested:
+        settings["post_processor"] = {"type": "Sequence", "processors": [settings["post_processor"]]}
+    path.write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match=r"tokenizer\.json: its template has '\[SEP\]', which its special_tokens lack"):
+        read_source(folder)
+
+
 def test_a_bad_config_is_refused(folder):
     (folder / "tokenizer_config.json").write_bytes(b"\xff")
     with pytest.raises(ValueError, match=r"tokenizer_config\.json is not JSON"):

@@ -273,6 +273,9 @@ def test_wrong_arguments_are_refused(small, small_vocabulary):
         small.encode("the", 7)
     with pytest.raises(ValueError, match="must be a str, not list"):
         small.encode_batch([["the", "un"]])
+    for pair in (("the",), ("the", "un", "the")):
+        with pytest.raises(ValueError, match=f"A pair is two texts, not {len(pair)}"):
+            small.encode_batch(["the", pair])
     with pytest.raises(ValueError, match="encode_ids takes a list of texts"):
         small.encode_ids("the")
     with pytest.raises(ValueError, match="encode_batch takes a list of texts"):

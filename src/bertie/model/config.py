@@ -169,10 +169,10 @@ def _check_numbers(config: ModelConfig) -> None:
     for field in ("norm_eps", "initial_std", "rotary_base", "local_rotary_base"):
         if not getattr(config, field) > 0:
             raise ValueError(f"{field} is {getattr(config, field)}; it must be more than 0.")
-    if config.embedding_width is not None and config.embedding_width < 1:
-        raise ValueError(f"embedding_width is {config.embedding_width}; it must be at least 1, or left out.")
-    if config.num_segments < 0:
-        raise ValueError(f"num_segments is {config.num_segments}; it must be 0 (no segment table) or more.")
+    if config.embedding_width is not None and not 1 <= config.embedding_width <= MOST:
+        raise ValueError(f"embedding_width is {config.embedding_width}; it must be from 1 to {MOST:,}, or left out.")
+    if not 0 <= config.num_segments <= MOST:
+        raise ValueError(f"num_segments is {config.num_segments}; it must be from 0 (no segment table) to {MOST:,}.")
     if not 0 <= config.pad_id < config.vocabulary_size:
         raise ValueError(f"pad_id is {config.pad_id}; it must be an entry of the {config.vocabulary_size:,} words.")
     if config.width % config.num_heads:

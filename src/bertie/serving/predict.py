@@ -14,7 +14,7 @@ from bertie.model.encoder import Batch, pack
 from bertie.model.folder import load as load_model
 from bertie.model.heads import Model, pool
 from bertie.serving.sentence import SentenceSettings, read_sentence_settings
-from bertie.text.wordpiece import Encoding, Tokenizer
+from bertie.text.wordpiece import Encoding, Tokenizer, refuse_single, require_text
 
 logger = logging.getLogger(__name__)
 BATCH_TOKENS = 8192  # of one pass: more gains nothing on a CPU and little on a GPU
@@ -77,6 +77,7 @@ class Bert:
             raise ValueError("the model has no masked-word head, so it cannot fill masks: give a pre-trained one.")
         if not 1 <= top <= self.tokenizer.size:
             raise ValueError(f"top is {top}; allowed: 1 to {self.tokenizer.size:,}.")
+        refuse_single(texts, "fill")
         encodings = [self.tokenizer.encode_masked(text) for text in texts]
         for number, encoding in enumerate(encodings, 1):
             if self.tokenizer.mask_id not in encoding.ids:
@@ -91,7 +92,7 @@ class Bert:
         return [filled[index] for index in range(len(texts))]
 
     def _encode(self, text: str) -> Encoding:
-        text = self.sentence.prompt + text
+        text = self.sentence.prompt + require_text(text)
         return self.tokenizer.encode(text.lower() if self.sentence.lowers else text, max_length=self.max_length)
 
     def _batches(self, encodings: Sequence[Encoding]) -> Iterator[tuple[list[int], Batch]]:

@@ -76,6 +76,7 @@ def _read_vocabulary(path: Path) -> Source:
 
 def _read_pipeline(path: Path, vocabulary: Path | None) -> Source:
     settings, pipeline = read_object(path), _open_pipeline(path)
+    _require_template(_as_object(settings.get("post_processor")), path)
     entries = _entries(pipeline)
     if _is_bert(settings):
         if vocabulary:
@@ -167,6 +168,17 @@ def _open_pipeline(path: Path) -> Pipeline:
         raise ValueError(f"{path} is no tokenizer.json that the tokenizers library can open: {error}.") from None
 
 
+def _require_template(post_processor: dict[str, object], path: Path) -> None:
+    """Refuse what the library opens and then, when a text is framed, ends the process for."""
+    for one in _as_list(post_processor.get("processors")) or [post_processor]:
+        template = _as_object(one)
+        known = _as_object(template.get("special_tokens"))
+        for piece in [*_as_list(template.get("single")), *_as_list(template.get("pair"))]:
+            name = _as_object(_as_object(piece).get("SpecialToken")).get("id")
+            if name is not None and name not in known:
+                raise ValueError(f"{path}: its template has {name!r}, which its special_tokens lack. Copy it anew.")
+
+
 def _is_bert(settings: Mapping[str, object]) -> bool:
     """True for the pipeline that every BERT folder has, which Google's rules can stand in for."""
     model, normalizer, splitter = (_as_object(settings.get(part)) for part in ("model", "normalizer", "pre_tokenizer"))
@@ -224,6 +236,10 @@ def _roles(entries: Collection[str], config: Mapping[str, object]) -> dict[str, 
 
 def _as_object(value: object) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
+
+
+def _as_list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
 
 
 def _as_bool(value: object) -> bool | None:

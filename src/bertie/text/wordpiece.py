@@ -143,23 +143,18 @@ class Tokenizer:
 
     def encode_batch(self, texts: Iterable[str | tuple[str, str]], max_length: int | None = None) -> list[Encoding]:
         """Each text, or pair of texts, as `encode` gives it."""
-        _refuse_single(texts, "encode_batch")
-        return [
-            self.encode(item[0], item[1], max_length)
-            if isinstance(item, tuple)
-            else self.encode(item, None, max_length)
-            for item in texts
-        ]
+        refuse_single(texts, "encode_batch")
+        return [self.frame([self.pieces(part) for part in _parts(item)], max_length) for item in texts]
 
     def encode_masked(self, text: str, max_length: int | None = None) -> Encoding:
         """As `encode`, but where the text spells the mask token it is one; every other special token stays text."""
-        _require_text(text)
+        require_text(text)
         self._special_id("mask")
         return self.frame([self._cutter.masked_pieces(text)], max_length)
 
     def pieces(self, text: str) -> Encoding:
         """The text's tokens without special tokens: what `frame` takes."""
-        _require_text(text)
+        require_text(text)
         return self._cutter.pieces(text)
 
     def frame(self, texts: Sequence[Encoding], max_length: int | None = None) -> Encoding:
@@ -184,17 +179,17 @@ class Tokenizer:
 
     def tokenize(self, text: str) -> list[str]:
         """The text's pieces, no special tokens added."""
-        _require_text(text)
+        require_text(text)
         return [self.vocabulary[piece] for piece in self._cutter.ids(text)]
 
     def words(self, text: str) -> list[str]:
         """The text's words by Google's rules and this vocabulary's case: what its pieces spell, joined."""
-        _require_text(text)
+        require_text(text)
         return self._settings.words(text)
 
     def encode_ids(self, texts: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
         """All texts' ids in one array, no special tokens, and where in it each text starts, with the end after them."""
-        _refuse_single(texts, "encode_ids")
+        refuse_single(texts, "encode_ids")
         return self._cutter.encode_ids(_required_texts(texts))
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -317,17 +312,25 @@ def _next_word(cut: Encoding) -> int:
     return 0 if last is None else last + 1
 
 
-def _require_text(text: object) -> str:
+def require_text(text: object) -> str:
+    """The text itself; ValueError for what is none."""
     if not isinstance(text, str):
         raise ValueError(f"A text must be a str, not {type(text).__name__}: decode or convert it first.")
     return text
 
 
+def _parts(item: str | tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(item, tuple) and len(item) != 2:
+        raise ValueError(f"A pair is two texts, not {len(item)}.")
+    return item if isinstance(item, tuple) else (item,)
+
+
 def _required_texts(texts: Iterable[object]) -> Iterator[str]:
     for text in texts:
-        yield _require_text(text)
+        yield require_text(text)
 
 
-def _refuse_single(texts: object, name: str) -> None:
+def refuse_single(texts: object, name: str) -> None:
+    """ValueError for one text where several are wanted: it would be taken for a list of characters."""
     if isinstance(texts, str | bytes):
         raise ValueError(f"{name} takes a list of texts, not a single one: put it in a list.")
