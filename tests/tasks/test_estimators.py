@@ -133,6 +133,16 @@ def test_what_is_refused(classifier):
         (lambda: classifier.fit("ab", [1, 0]), "X is a single text"),
         (lambda: classifier.fit(["a", 3], [1, 0]), r"X\[1\] is 3; give a text"),
         (lambda: classifier.fit(["a", ("b", "c")], [1, 0]), r"X\[1\] has 2 texts, X\[0\] 1"),
+        (lambda: classifier.fit(["a", "b", "c"], [1, None, 0]), r"y\[1\] is None: give each example its label"),
+        (lambda: classifier.fit(["a", "b", "c"], [1.0, 0.0, float("nan")]), r"y\[2\] is nan: give each example"),
+        (
+            lambda: MultipleChoice(classifier.model, **QUICK).fit([("a", ["b", "c"]), ("a", ["b", "c"])], [0, 2]),
+            r"^X\[1\]: the right ending is 2; allowed: 0, 1",
+        ),
+        (
+            lambda: QuestionAnswerer(classifier.model, **QUICK).fit([("who", "the cat sat")], [["dog"]]),
+            r"^X has no example that can be learned from",
+        ),
         (lambda: classifier.set_params(depth=3), "has no setting 'depth'; it has model, recipe"),
         (lambda: classifier.set_params(lr=-1.0).fit(["a", "b"], [1, 0]), "lr is -1.0"),
     ):

@@ -4,6 +4,7 @@ scikit-learn is not needed here: its form is a constructor that only stores, `ge
 """
 
 import json
+import re
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -84,7 +85,11 @@ class _Learner:
         with tempfile.TemporaryDirectory() as folder:
             data, out = Path(folder) / "examples.jsonl", Path(folder) / "run"
             data.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-            ending = finetune(Order(task, kind, recipe, Path(self.model), data, out), lambda event, share: None)
+            order = Order(task, kind, recipe, Path(self.model), data, out)
+            try:
+                ending = finetune(order, lambda event, share: None)
+            except ValueError as error:
+                raise ValueError(_of_examples(str(error), data)) from error
             if ending.outcome == "stopped":
                 raise KeyboardInterrupt
             self.trained_ = Trained.load(out, self.device)
@@ -106,7 +111,7 @@ class TextClassifier(_Learner):
 
     def fit(self, X: Texts, y: Iterable[object]) -> Self:
         """Learn the classes; all examples are learned from."""
-        texts, labels = _texts(X), np.asarray(list(y))
+        texts, labels = _texts(X), np.asarray(_stated(y))
         rows = _with_labels(texts, [str(one) for one in labels.tolist()])
         self.classes_: Classes = np.unique(labels)
         if len(self.classes_) < 2:
@@ -146,7 +151,7 @@ class TextRegressor(_Learner):
 
     def fit(self, X: Texts, y: Iterable[float]) -> Self:
         """Learn the numbers; all examples are learned from."""
-        self._learn("regress", _with_labels(_texts(X), [float(one) for one in y]))
+        self._learn("regress", _with_labels(_texts(X), [float(one) for one in _stated(y)]))
         return self
 
     def predict(self, X: Texts) -> NDArray[np.float64]:
@@ -235,7 +240,7 @@ class MultipleChoice(_Learner):
         """Learn from pairs of a beginning and its endings, and the number of the right one, from 0."""
         rows = [
             {"question": begun, "choices": list(endings), "label": int(right)}
-            for (begun, endings), right in _paired(list(X), list(y))
+            for (begun, endings), right in _paired(list(X), _stated(y))
         ]
         self._learn("choose", rows)
         return self
@@ -323,7 +328,7 @@ def _related(X: Iterable[object], y: Iterable[float] | None) -> list[tuple[tuple
             raise ValueError(
                 f"X[{number}] has {len(parts)} texts, X[0] {len(texts[0])}: give pairs or triplets, not both."
             )
-    scores: list[float | None] = [None] * len(texts) if y is None else [float(one) for one in y]
+    scores: list[float | None] = [None] * len(texts) if y is None else [float(one) for one in _stated(y)]
     return _paired(texts, scores)
 
 
@@ -342,6 +347,21 @@ def _with_labels(texts: Sequence[tuple[str, ...]], labels: Sequence[object]) -> 
         names = ("text",) if len(parts) == 1 else ("text_a", "text_b")
         rows.append({**dict(zip(names, parts, strict=True)), "label": label})
     return rows
+
+
+def _stated(y: Iterable[Label]) -> list[Label]:
+    """The labels as a list; ValueError for one that is missing, None or no number."""
+    labels = list(y)
+    for number, label in enumerate(labels):
+        if label is None or label != label:
+            raise ValueError(f"y[{number}] is {label!r}: give each example its label, or leave the example out.")
+    return labels
+
+
+def _of_examples(sentence: str, data: Path) -> str:
+    """What is said of a file that nobody but us has seen, said of the examples it was made of."""
+    rows = re.sub(rf"{re.escape(str(data))}, line (\d+)", lambda found: f"X[{int(found[1]) - 1}]", sentence)
+    return rows.replace(str(data), "X")
 
 
 def _paired(x: Sequence[One], y: Sequence[Label]) -> list[tuple[One, Label]]:
