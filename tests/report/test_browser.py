@@ -133,3 +133,18 @@ def test_a_figure_that_fails_opens_its_table(browser: Browser, report: Path) -> 
     assert "could not be drawn" in page.inner_text("#pretraining")
     assert page.is_visible("#pretraining table")
     context.close()
+
+
+def test_a_finger_that_begins_on_a_chart_moves_the_page(open_page: OpenPage, report: Path) -> None:
+    page = open_page(report, 360, touch=True)
+    page.eval_on_selector(FIRST, "one => one.scrollIntoView({ block: 'center', behavior: 'instant' })")
+    box = page.locator(FIRST).first.bounding_box()
+    before = page.evaluate("scrollY")
+    assert box
+    x, y = box["x"] + 150, box["y"] + 100
+    touches = page.context.new_cdp_session(page)
+    touches.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+    for moved in range(10, 200, 10):
+        touches.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [{"x": x, "y": y - moved}]})
+    touches.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_function("before => scrollY > before + 50", arg=before)
