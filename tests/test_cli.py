@@ -311,3 +311,8 @@ def test_a_reader_that_goes_away_is_no_error(example_folder: Path) -> None:
 
 def pipe(arguments: list[str], text: bytes) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run([sys.executable, "-m", "bertie", *arguments], input=text, capture_output=True, check=False)
+
+
+def test_columns_stand_under_each_other_in_chinese_too() -> None:
+    shown = console.table(["模型", "均值"], [["从头开始", "18.4%"], ["bertie", "30.0%"]]).splitlines()
+    assert shown == ["模型       均值", "--------  -----", "从头开始  18.4%", "bertie    30.0%"]

@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -46,12 +47,22 @@ class Messages(logging.Handler):
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """The rows under their header, columns aligned: the first to the left, the others to the right."""
-    widths = [max(len(row[column]) for row in [header, *rows]) for column in range(len(header))]
+    widths = [max(_width(row[column]) for row in [header, *rows]) for column in range(len(header))]
     lines = [
-        "  ".join(cell.rjust(width) if column else cell.ljust(width) for column, (cell, width) in enumerate(pairs))
+        "  ".join(_padded(cell, width, is_right=column > 0) for column, (cell, width) in enumerate(pairs))
         for pairs in (list(zip(row, widths, strict=True)) for row in [header, ["-" * width for width in widths], *rows])
     ]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _padded(cell: str, width: int, is_right: bool) -> str:
+    spaces = " " * (width - _width(cell))
+    return spaces + cell if is_right else cell + spaces
+
+
+def _width(text: str) -> int:
+    """The columns it takes in a terminal, where Chinese characters take two."""
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def amount(number: float, unit: str = "") -> str:

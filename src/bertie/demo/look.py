@@ -10,6 +10,7 @@ from torch import Tensor
 from bertie.corpus.shards import Corpus
 from bertie.model.encoder import pack
 from bertie.pretraining.drawing import validation_batches
+from bertie.pretraining.pairs import IS_NEXT
 from bertie.pretraining.recipe import Recipe
 from bertie.serving.predict import Bert
 from bertie.text.wordpiece import Tokenizer
@@ -38,10 +39,12 @@ TOP = 4  # ways to fill a mask that are shown
 
 
 class Guess(NamedTuple):
-    """The most frequent piece of a corpus, and the share of the masked words that whoever always says it has right."""
+    """The most frequent piece of a corpus, the share of the masked words that whoever always says it has right, and of
+    the pairs whoever always gives the more frequent answer."""
 
     piece: str
-    share: float
+    words: float
+    pairs: float
 
 
 class Look(NamedTuple):
@@ -71,9 +74,12 @@ def guess_by_count(corpus: Corpus, tokenizer: Tokenizer, recipe: Recipe) -> Gues
     """How far counting alone comes, on the masked words that a run's evaluations ask for."""
     counts = sum(np.bincount(shard.tokens, minlength=tokenizer.size) for shard in corpus.train)
     most_frequent = int(np.argmax(counts))
-    masked = [drawn.batch.labels_M for drawn in validation_batches(corpus.validation, tokenizer, recipe)]
-    labels_M = torch.cat([labels for labels in masked if labels is not None])
-    return Guess(tokenizer.vocabulary[most_frequent], float((labels_M == most_frequent).float().mean()))
+    batches = [drawn.batch for drawn in validation_batches(corpus.validation, tokenizer, recipe)]
+    labels_M = torch.cat([batch.labels_M for batch in batches if batch.labels_M is not None])
+    is_next_S = torch.cat([batch.pair_S for batch in batches if batch.pair_S is not None]) == IS_NEXT
+    share_next = float(is_next_S.float().mean())
+    words = float((labels_M == most_frequent).float().mean())
+    return Guess(tokenizer.vocabulary[most_frequent], words, max(share_next, 1 - share_next))
 
 
 def fill(model: Bert) -> list[tuple[str, str]]:

@@ -16,10 +16,11 @@ EN: Speech = {
     "corpus_card": "the corpus",
     "pretrain": "\n4. Pre-training, {minutes:g} min: the network learns to guess masked words, and whether one "
     "sentence follows another",
-    "by_count": "Who always says {piece!r}, the most frequent piece, guesses {share:.1%} of the masked words right.",
+    "by_count": "Who always says {piece!r}, the most frequent piece, has {words:.1%} of the masked words right; who "
+    "always says the same of the pairs, {pairs:.1%}.",
     "step": "   step {step:>5,}: {words:.1%} of the masked words of held-back text right, {pairs:.1%} of the pairs",
-    "learned": "On held-back text now: masked words {words:.1%} (by the most frequent piece: {share:.1%}), pairs "
-    "{pairs:.1%} (by a coin: 50 %).",
+    "learned": "On held-back text now: masked words {words:.1%} (without learning: {by_words:.1%}), pairs {pairs:.1%} "
+    "(without learning: {by_pairs:.1%}).",
     "finetune": "\n5. Fine-tuning: which of {modules} modules is a sentence from? {train:,} sentences to learn "
     "from; {dev:,} others, of\n   docstrings that no step before this one has read, to be judged by. The same network "
     "with and without step 4.",
@@ -71,10 +72,10 @@ ZH: Speech = {
     "corpus": "\n3. 语料：句子和词元，可供预训练；每 {nth} 篇文档留出一篇",
     "corpus_card": "语料",
     "pretrain": "\n4. 预训练 {minutes:g} 分钟：网络学习猜被遮住的词，以及一句是否接着另一句",
-    "by_count": "总是猜最常见的词片 {piece!r}，能猜对 {share:.1%} 的被遮词。",
+    "by_count": "总是猜最常见的词片 {piece!r}，能猜对 {words:.1%} 的被遮词；对句对总给同一个答案，能对 {pairs:.1%}。",
     "step": "   第 {step:>5,} 步：留出文本中被遮的词猜对 {words:.1%}，句对 {pairs:.1%}",
-    "learned": "现在在留出的文本上：被遮的词 {words:.1%}（总猜最常见词片：{share:.1%}），"
-    "句对 {pairs:.1%}（掷硬币：50 %）。",
+    "learned": "现在在留出的文本上：被遮的词 {words:.1%}（不学习：{by_words:.1%}），"
+    "句对 {pairs:.1%}（不学习：{by_pairs:.1%}）。",
     "finetune": "\n5. 微调：一句话出自 {modules} 个模块中的哪一个？用 {train:,} 句学习；另用 {dev:,} 句评判，"
     "它们所在的\n   docstring 在此之前没有任何一步读过。同一个网络，做过与没做过第 4 步。",
     "network": "在留出句子上的准确率",
