@@ -167,7 +167,7 @@ def _in_their_names(sentence: str, family: Family) -> str:
 
 def config_to_hf(config: ModelConfig, heads: Mapping[str, int]) -> dict[str, object]:
     """What config.json says of a model with these heads: `model_type`, `architectures`, the shape. The labels' names
-    (`id2label`, `label2id`, `problem_type`) and the special tokens' ids are the folder's to add."""
+    (`id2label`, `label2id`, `problem_type`) are the folder's to add; the special tokens' ids no encoder reads."""
     model_type = "bertie" if config.has_own_layout else config.family
     values: dict[str, object] = {"model_type": model_type, "architectures": _architectures(config, heads)}
     if config.has_own_layout:
