@@ -244,12 +244,10 @@ def _modernbert_fields(values: Mapping[str, object]) -> dict[str, object]:
                 "sliding_attention, {'rope_type': 'default', 'rope_theta': a number}."
             )
         bases[kind] = rope["rope_theta"]
-    return {
-        "attention": "local" if num_layers > 1 and every > 1 else "full",
-        "global_every": every,
-        "rotary_base": bases["full_attention"],
-        "local_rotary_base": bases["sliding_attention"],
-    }
+    fields = {"rotary_base": bases["full_attention"], "local_rotary_base": bases["sliding_attention"]}
+    if num_layers == 1 or every == 1:
+        return {"attention": "full", **fields}
+    return {"attention": "local", "global_every": every, **fields}
 
 
 def _modernbert_values(config: ModelConfig) -> dict[str, object]:
