@@ -1,14 +1,15 @@
 """Claim: a pre-training run killed at any moments, saving included, and gone on with ends with the undisturbed weights.
 
-Runs `bertie pretrain` undisturbed, then again while it is killed by SIGKILL at random moments and repeated with
---resume, as often as --kills says; the bytes of both models are compared. The run saves at every step, so that many
-kills hit the saving. Exit code 1 if a byte differs.
+Runs `bertie pretrain` undisturbed, then again while it is killed by SIGKILL at random moments of its work and repeated
+with --resume, as often as --kills says; the bytes of both models are compared. The run saves at every step, so that
+many kills hit the saving. Exit code 1 if a byte differs.
 
     python benchmarks/kill_resume.py CORPUS OUT --kills 50
 """
 
 import argparse
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -25,6 +26,25 @@ def command(corpus: Path, out: Path, steps: int, resumes: bool) -> list[str]:
     )
 
 
+def kill_at_work(process: subprocess.Popen[bytes], log: Path, most: int, rng: random.Random) -> bool:
+    """Kill the process when its log has grown by up to so many lines, wherever it is by then; whether it was killed."""
+    wanted = num_lines(log) + rng.randint(1, most)
+    while num_lines(log) < wanted and process.poll() is None:
+        time.sleep(0.002)
+    time.sleep(rng.uniform(0.0, 0.1))
+    process.kill()
+    return process.wait() == -signal.SIGKILL
+
+
+def num_lines(log: Path) -> int:
+    return log.read_bytes().count(b"\n") if log.exists() else 0
+
+
+def half_written(out: Path) -> set[str]:
+    """What a kill in the middle of saving leaves, until the next save."""
+    return {path.name for path in out.rglob(".*")} if out.exists() else set()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("corpus", type=Path)
@@ -33,35 +53,23 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
-    rng, num_kills, endings = random.Random(arguments.seed), 0, []
-    begun = time.monotonic()
+    rng, num_kills, num_saving = random.Random(arguments.seed), 0, 0
     undisturbed, killed = arguments.out / "undisturbed", arguments.out / "killed"
     subprocess.run(command(arguments.corpus, undisturbed, arguments.steps, False), check=True)
-    usual = time.monotonic() - begun
-    begun = time.monotonic()
-    subprocess.run(command(arguments.corpus, undisturbed, arguments.steps, True), check=True)  # opens all, trains none
-    start = time.monotonic() - begun
-    while True:
+    most = max(1, 5 * arguments.steps // (2 * arguments.kills))  # lines; a step is two, its own and the saving's
+    while num_kills < arguments.kills:
+        before = half_written(killed)
         process = subprocess.Popen(command(arguments.corpus, killed, arguments.steps, killed.exists()))
-        left = arguments.kills - num_kills
-        patience = rng.uniform(0.5 * start, start + usual / arguments.kills) if left else None
-        try:
-            code = process.wait(patience)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            num_kills += 1
-            states = sorted(path.name for path in (killed / "state").glob("*")) if killed.exists() else []
-            endings.append(any(name.startswith(".") for name in states))
-            print(f"kill {num_kills} after {patience:.1f} s; saved: {', '.join(states) or 'nothing'}", flush=True)
-            continue
-        if code:
-            print(f"the run ended with code {code}")
-            return 1
-        break
+        if not kill_at_work(process, killed / "log.jsonl", most, rng):
+            break
+        num_kills += 1
+        left = half_written(killed) - before
+        num_saving += bool(left)
+        print(f"kill {num_kills} after {num_lines(killed / 'log.jsonl')} lines {' '.join(sorted(left))}", flush=True)
+    subprocess.run(command(arguments.corpus, killed, arguments.steps, True), check=True)
     names = ("model/model.safetensors", "model/config.json", "model/vocab.txt")
     differing = [name for name in names if (killed / name).read_bytes() != (undisturbed / name).read_bytes()]
-    print(f"{num_kills} kills, {sum(endings)} of them while a state was being written; undisturbed: {usual:.0f} s")
+    print(f"{num_kills} kills, {num_saving} of them in the middle of saving")
     print("DIFFERENT: " + ", ".join(differing) if differing else "the same bytes")
     return int(bool(differing) or num_kills < arguments.kills)
 
