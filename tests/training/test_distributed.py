@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -43,6 +46,30 @@ def test_ranks_together_are_one_process(tmp_path, tiny, run_tiny):
     assert [event["event"] for event in logs[0]] == ["train"] * 5 + ["skip"] + ["train"] * 6 + ["evaluate", "save"]
     for one, other in zip(*logs, strict=True):
         assert {**one, "tokens_per_second": 0} == {**other, "tokens_per_second": 0}
+
+
+# Each process leaves the group while one of its threads may still want Python's lock, which is not given up in between.
+LEAVE = """
+import sys, torch
+from bertie.training.distributed import joined, spread
+
+def train():
+    with joined("cpu") as ranks:
+        model = spread(torch.nn.Linear(4, 4), "ddp", ranks)
+        model(torch.ones(2, 4)).sum().backward()
+        for _ in range(200):
+            ranks.agree([1.0])
+
+sys.setswitchinterval(60)
+train()
+"""
+
+
+def test_leaving_the_group_waits_for_nobody(tmp_path):
+    (tmp_path / "leave.py").write_text(LEAVE)
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run([*launcher, tmp_path / "leave.py"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_alone_nothing_is_sent(monkeypatch):

@@ -3,6 +3,7 @@
 The only reader of the environment: torchrun says there which rank this process is.
 """
 
+import atexit
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
+
+# The group that was left, held to the end of the process. DDP holds it too, and if it were the last to let go, it would
+# wait, with Python's lock in hand, for a thread that needs that lock to let go of a tensor: for ever.
+_left: list[dist.ProcessGroup | None] = []
+atexit.register(_left.clear)
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ def joined(device: str) -> Iterator[Ranks]:
     try:
         yield Ranks(place, dist.get_rank(), count)
     finally:
+        _left.append(dist.group.WORLD)
         dist.destroy_process_group()
 
 
