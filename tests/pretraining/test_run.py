@@ -291,6 +291,7 @@ def test_layers_that_begin_at_zero_pass_on_what_comes_in(corpus_folder):
     assert model.encoder.layers[1].attention.qkv.weight.any()
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")  # dynamo's own
 def test_a_compiled_step_is_the_plain_one(corpus_folder, tmp_path, monkeypatch):
     # What dynamo and autograd make of our code; C++ of it takes minutes, and is torch's part.
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
