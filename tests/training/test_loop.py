@@ -105,6 +105,27 @@ def test_what_is_called_when(fit_tiny, tiny):
     assert named(events, "evaluate")[0]["validation_loss"] == 1.0
 
 
+def test_every_step_has_its_speed_from_the_first_to_the_last_and_after_a_stop(tiny):
+    now, events = [1000.0], []
+
+    def draw(number):
+        drawn = tiny.draw(number)
+        now[0] += drawn.num_tokens / 40
+        return drawn
+
+    def save(state):
+        now[0] += 500.0
+
+    model = tiny.Tiny()
+    state = State(make_optimizers(model, OptimizerConfig(rule="adamw", lr=0.01)))
+    config = replace(tiny.CONFIG, budget=Budget(6), save_every=2)
+    for stop in (tiny.stop_after(3), lambda: False):
+        hooks = tiny.hooks(save, events.append, stop, lambda: now[0])
+        fit(model, draw, tiny.loss, config, state, tiny.CPU, hooks)
+    assert [event["step"] for event in named(events, "train")] == [1, 2, 3, 4, 5, 6]
+    assert [event["tokens_per_second"] for event in named(events, "train")] == pytest.approx([40.0] * 6)
+
+
 def test_the_model_trains_after_it_was_evaluated(tiny):
     model = tiny.Tiny()
     is_training = []

@@ -136,7 +136,7 @@ def fit(
     if fraction_done(config.budget, state) < 1:
         _try_out(model, batches(state.batches), loss, config, state, ranks)
     begun = hooks.clock() - state.seconds  # what is compiled for the first batch is not in the run's minutes
-    reporter = Reporter(hooks.report, lambda: hooks.clock() - begun, config.max_skips)
+    reporter = Reporter(hooks.report, lambda: hooks.clock() - begun, config.max_skips, state.tokens)
     while fraction_done(config.budget, state) < 1:
         turns = _deal(batches, config, state, ranks)
         totals = _agree(turns, hooks.stop(), hooks.clock() - begun, ranks)

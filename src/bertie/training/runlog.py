@@ -1,4 +1,4 @@
-"""What a run says: events with their figures, a step late; log.jsonl, one event a line; tokens per second."""
+"""What a run says: events with their figures, on a GPU a step late; log.jsonl, one event a line; tokens per second."""
 
 import json
 import math
@@ -50,13 +50,13 @@ def read_log(path: Path) -> list[dict[str, str | int | float | None]]:
 
 
 class Speed:
-    """Tokens per second over the last steps."""
+    """Tokens per second over the last steps, beginning where the run stood at so many tokens and seconds."""
 
-    def __init__(self) -> None:
-        self._laps: deque[tuple[int, float]] = deque(maxlen=NUM_LAPS + 1)
+    def __init__(self, tokens: int, seconds: float) -> None:
+        self._laps: deque[tuple[int, float]] = deque([(tokens, seconds)], maxlen=NUM_LAPS + 1)
 
     def lap(self, tokens: int, seconds: float) -> float:
-        """The rate, now that the run has come to so many tokens and seconds; 0 as long as there is no telling."""
+        """The rate, now that the run has come to so many tokens and seconds; 0 if no second has passed."""
         self._laps.append((tokens, seconds))
         first_tokens, first_seconds = self._laps[0]
         return (tokens - first_tokens) / (seconds - first_seconds) if seconds > first_seconds else 0.0
@@ -68,19 +68,24 @@ class Speed:
 
 
 class Reporter:
-    """Reports events in order. When a step has been launched, its figures are still on their way from the device: they
-    are held until the next one is launched too, so that nobody waits for them."""
+    """Reports the events, in order, of a run that has come to so many tokens. When a step has been launched on a GPU,
+    its figures are still on their way: they are held until the next one is launched too, so that nobody waits for
+    them. On the CPU they are there at once."""
 
-    def __init__(self, report: Callable[[Event], None], seconds: Callable[[], float], max_skips: int) -> None:
+    def __init__(
+        self, report: Callable[[Event], None], seconds: Callable[[], float], max_skips: int, tokens: int
+    ) -> None:
         self._report, self._seconds, self._max_skips = report, seconds, max_skips
-        self._speed = Speed()
+        self._speed = Speed(tokens, seconds())
         self._held: _Held | None = None
 
     def hold(self, event: Event, figures: Mapping[str, Tensor]) -> None:
-        """Send for the figures of the step just launched, and report the one before."""
+        """Send for the figures of the step just launched, and report the one before; this one too if they are here."""
         sent = _send(event, figures)
         self.report_held()
         self._held = sent
+        if sent.arrival is None:
+            self.report_held()
 
     def report_held(self) -> None:
         """Report the step whose figures are held; ValueError if it is the last of too many skipped ones."""
