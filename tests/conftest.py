@@ -27,6 +27,29 @@ def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def carried_models(example_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of carried models as the package has it, with `my-bert` in the place of the one it carries."""
+    from bertie import carried
+    from bertie.cli import run
+
+    models = tmp_path_factory.mktemp("carried")
+    folder = models / carried.DEFAULT
+    assert run(["convert", str(example_folder / "my-bert"), str(folder), "--to", "int8", "--quiet"]) == 0
+    head = "---\nlanguage: en\nlicense: apache-2.0\n---\n# The stand-in\n"
+    (folder / "card.md").write_text(f"{head}\nIt knows nothing,\nbut is there.\n\nMore of it.\n", encoding="utf-8")
+    return models
+
+
+@pytest.fixture
+def carries(carried_models: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The package carries a model, in this test and this process; its folder."""
+    from bertie import carried
+
+    monkeypatch.setattr(carried, "MODELS", carried_models)
+    return carried_models / carried.DEFAULT
+
+
 def make_model(folder: Path) -> None:
     """A BERT that knows nothing, with a vocabulary of characters and the most frequent words of the text."""
     import torch

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from bertie import console
-from bertie.commands.options import DEVICE, THREADS, set_threads
+from bertie.commands.options import DEVICE, MODEL, THREADS, set_threads
 
 if TYPE_CHECKING:
     from bertie.tasks.features import Combination
 
 
 @click.command(short_help="What the layers make of each token, to a file.")
-@click.argument("folder", metavar="MODEL", type=Path)
+@click.argument("folder", metavar="MODEL", type=MODEL)
 @click.argument("data", metavar="INPUT", type=Path)
 @click.option("--layers", default="-1,-2,-3,-4", help="Counted from the last one, -1.")
 @click.option("--out", required=True, type=Path, help="The file to write: .jsonl as Google has it, or .npz.")
@@ -47,10 +47,10 @@ def features(
     \b
     Example: bertie features my-bert lines.txt --layers -1,-2 --out features.jsonl
     """
+    from bertie.carried import model_folder
     from bertie.model.device import pick_device
     from bertie.model.folder import load
     from bertie.tasks.features import Wanted, extract, read_lines, write_features
-    from bertie.tasks.trained import model_folder
     from bertie.text.wordpiece import Tokenizer
 
     set_threads(threads)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bertie import console
-from bertie.commands.options import CARD_JSON, print_card, stopped
+from bertie.commands.options import CARD_JSON, MODEL, print_card, stopped
 from bertie.commands.tasks import told
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="The whole suite of GLUE, and the files its server takes.")
 @click.argument("folder", metavar="GLUE_FOLDER", type=Path)
-@click.option("--model", required=True, type=Path, help="The model folder to begin with, for each task.")
+@click.option("--model", required=True, type=MODEL, help="The model to begin with, for each task: a folder or a name.")
 @click.option("--out", required=True, type=Path, help="The folder to write: a run a task, submission.zip, card.json.")
 @click.option("--recipe", default="stable", help="stable, or faithful: the paper's.")
 @click.option("--seeds", type=click.IntRange(1), default=1, help="Runs of each task; the best one's model is asked.")

@@ -1,22 +1,22 @@
-"""A model folder put to work: bertie embed, fill, inspect, convert."""
+"""A model put to work: bertie embed, fill, inspect, convert."""
 
 from pathlib import Path
 
 import click
 
 from bertie import console
-from bertie.commands.options import DEVICE, PICKLE, THREADS, print_json, read_texts, set_threads
+from bertie.commands.options import DEVICE, MODEL, PICKLE, THREADS, print_json, read_texts, set_threads
 
 
 @click.command(short_help="The vectors of sentences.")
-@click.argument("folder", type=Path)
+@click.argument("folder", metavar="MODEL", type=MODEL)
 @click.argument("text")
 @click.option("--json", "as_json", is_flag=True, help="One object a line: text and vector.")
 @DEVICE
 @THREADS
 @PICKLE
 def embed(folder: Path, text: str, as_json: bool, device: str, threads: int | None, allow_pickle: bool) -> None:
-    """The sentence vector of TEXT, or of each line of standard input for -, by the model in FOLDER.
+    """The sentence vector of TEXT, or of each line of standard input for -, by MODEL: a folder or a name.
 
     \b
     Example: bertie embed my-bert 'Any sentence.'
@@ -36,7 +36,7 @@ def embed(folder: Path, text: str, as_json: bool, device: str, threads: int | No
 
 
 @click.command(short_help="What stands where a text has [MASK].")
-@click.argument("folder", type=Path)
+@click.argument("folder", metavar="MODEL", type=MODEL)
 @click.argument("text")
 @click.option("--top", type=click.IntRange(1), default=5, help="How many pieces for each mask.")
 @click.option("--json", "as_json", is_flag=True, help="One object a line: text and predictions, best first.")
@@ -46,7 +46,7 @@ def embed(folder: Path, text: str, as_json: bool, device: str, threads: int | No
 def fill(
     folder: Path, text: str, top: int, as_json: bool, device: str, threads: int | None, allow_pickle: bool
 ) -> None:
-    """What stands where TEXT, or each line of standard input for -, has [MASK], by the model in FOLDER.
+    """What stands where TEXT, or each line of standard input for -, has [MASK], by MODEL: a folder or a name.
 
     \b
     Example: bertie fill my-bert 'The capital of France is [MASK].'
@@ -67,21 +67,22 @@ def fill(
 
 
 @click.command(short_help="The parts of a model: parameters, memory, FLOPs.")
-@click.argument("folder", type=Path)
+@click.argument("folder", metavar="MODEL", type=MODEL)
 @click.option("--length", type=click.IntRange(1), help="Tokens of a text, for the FLOPs; by default the longest.")
 @click.option("--json", "as_json", is_flag=True, help="One object: shape, parameters by part, bytes, FLOPs.")
 @PICKLE
 def inspect(folder: Path, length: int | None, as_json: bool, allow_pickle: bool) -> None:
-    """The parts of the model in FOLDER: parameters, memory, FLOPs a token.
+    """The parts of MODEL, a folder or a name: parameters, memory, FLOPs a token.
 
     \b
     Example: bertie inspect my-bert
     """
+    from bertie.carried import model_folder
     from bertie.config import to_values
     from bertie.model.folder import load
     from bertie.model.sizes import count_parameters, flops_per_masked_word, flops_per_token, weight_bytes
 
-    model = load(folder, dtype=None, allow_pickle=allow_pickle)
+    model = load(model_folder(folder), dtype=None, allow_pickle=allow_pickle)
     shape, counts = model.config, count_parameters(model)
     num_parameters, length = sum(counts.values()), length or shape.max_positions
     if length > shape.max_positions:
@@ -107,7 +108,7 @@ def inspect(folder: Path, length: int | None, as_json: bool, allow_pickle: bool)
 
 
 @click.command(short_help="Google's checkpoints and Hugging Face's folders, both ways.")
-@click.argument("source", type=Path)
+@click.argument("source", type=MODEL)
 @click.argument("target", type=Path)
 @click.option(
     "--to",

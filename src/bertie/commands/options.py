@@ -6,11 +6,28 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from bertie import console
+from bertie.carried import names
 
 # What a shell takes for a program that this signal ended.
 EXIT_OF_SIGNAL: dict[int | None, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+class ModelPath(click.Path):
+    """A model: a folder, a run, or the name of one that the package carries, which the shell completes too."""
+
+    def shell_complete(
+        self, context: click.Context, parameter: click.Parameter, beginning: str
+    ) -> "list[CompletionItem[str]]":
+        carried = [name for name in names() if name.startswith(beginning)]
+        if not carried:
+            return super().shell_complete(context, parameter, beginning)
+        # Where a shell is given names, it does not look for folders itself.
+        folders = [f"{path}/" for path in sorted(Path().glob(f"{beginning}*")) if path.is_dir()]
+        return [CompletionItem(one) for one in [*carried, *folders]]
+
 
 DEVICE = click.option(
     "--device",
@@ -30,6 +47,7 @@ DOCUMENT = click.option(
     help="What ends a document of plain text.",
 )
 TEXTS = click.argument("texts", nargs=-1, required=True, metavar="TEXT...", type=click.Path())
+MODEL = ModelPath(path_type=Path)
 CARD_JSON = click.option("--json", "as_json", is_flag=True, help="One object: the card.")
 
 

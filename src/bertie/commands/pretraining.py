@@ -9,7 +9,7 @@ import click
 
 from bertie import console
 from bertie.commands import completion
-from bertie.commands.options import CARD_JSON, print_card, print_json, stopped
+from bertie.commands.options import CARD_JSON, MODEL, print_card, print_json, stopped
 
 if TYPE_CHECKING:
     from bertie.pretraining.recipe import Recipe
@@ -31,7 +31,9 @@ SET = click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help
 MINUTES = click.option("--minutes", type=float, help="Train so long; the learning rate comes down in time.")
 STEPS = click.option("--steps", type=int, help="Train so many steps.")
 TOKENS = click.option("--tokens", type=int, help="Train on so many tokens.")
-INIT = click.option("--init", type=Path, help="A model folder to go on from, with the corpus's vocabulary.")
+INIT = click.option(
+    "--init", type=MODEL, help="A model to go on from, with the corpus's vocabulary: a folder or a name."
+)
 SEED = click.option("--seed", type=int, help="Of the initial weights, the order of the text, masks and dropout.")
 DEVICE = click.option("--device", type=click.Choice(["auto", "cpu", "cuda", "mps"]), help="Where to train.")
 PRECISION = click.option("--precision", type=click.Choice(["float32", "bf16"]), help="bf16: products in bfloat16.")

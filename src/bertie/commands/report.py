@@ -5,10 +5,11 @@ from pathlib import Path
 import click
 
 from bertie import console
+from bertie.commands.options import MODEL
 
 
 @click.command(short_help="A page about runs: curves, scores, errors, cost.")
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=MODEL)
 @click.option("--out", required=True, type=Path, help="The page to write: one .html file that needs nothing else.")
 @click.option("--language", type=click.Choice(["en", "zh"]), default="en", help="Of the page.")
 @click.option("--text", "texts", multiple=True, help="Show the models at work on it; `A ||| B` is a pair. Repeatable.")

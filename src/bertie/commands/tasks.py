@@ -8,7 +8,7 @@ import click
 
 from bertie import console
 from bertie.commands import completion
-from bertie.commands.options import CARD_JSON, DEVICE, THREADS, print_card, print_json, set_threads, stopped
+from bertie.commands.options import CARD_JSON, DEVICE, MODEL, THREADS, print_card, print_json, set_threads, stopped
 from bertie.commands.pretraining import show_corpus_scores
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ PRECISION = click.option(
 @click.command(short_help="Have a model learn from labelled examples.")
 @click.argument("task", shell_complete=completion.task_names)
 @click.argument("data", type=Path)
-@click.option("--model", required=True, type=Path, help="The model folder to begin with.")
+@click.option("--model", required=True, type=MODEL, help="The model to begin with: a folder or a name.")
 @click.option("--out", required=True, type=Path, help="The run folder to write; the best model will be in OUT/model.")
 @click.option("--dev", type=Path, help="A file of held-out examples; else DATA's own, or a tenth of its examples.")
 @TEXT
@@ -126,7 +126,7 @@ def told(show: Callable[[float, str], None]) -> Callable[["Event", float], None]
 
 
 @click.command(short_help="The scores of a model on labelled examples.")
-@click.argument("run", type=Path)
+@click.argument("run", type=MODEL)
 @click.argument("data", type=Path)
 @click.option("--json", "as_object", is_flag=True, help="One object: task, examples, scores.")
 @click.option("--intervals", type=click.IntRange(0), default=0, metavar="ROUNDS", help="95 % interval by bootstrap.")
@@ -171,7 +171,7 @@ def evaluate(
 
 
 @click.command(short_help="What a model says of each example of a file.")
-@click.argument("run", type=Path)
+@click.argument("run", type=MODEL)
 @click.argument("data", metavar="INPUT", type=Path)
 @click.option("--out", required=True, type=Path, help="The file to write: .jsonl, .tsv as GLUE, .json as SQuAD.")
 @TEXT

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from bertie import console
-from bertie.commands.options import CARD_JSON, COLUMN, DOCUMENT, TEXTS, print_json, read_texts
+from bertie.commands.options import CARD_JSON, COLUMN, DOCUMENT, MODEL, TEXTS, print_json, read_texts
 
 
 @click.command(short_help="Learn a WordPiece vocabulary from text.")
@@ -16,7 +16,7 @@ from bertie.commands.options import CARD_JSON, COLUMN, DOCUMENT, TEXTS, print_js
 @click.option("--cased", is_flag=True, help="Keep upper case and accents apart.")
 @click.option("--language", type=click.Choice(["en", "zh"]), default="en", help="Of the text.")
 @click.option("--workers", type=int, default=1, help="Processes; the result is the same for any.")
-@click.option("--compare", type=Path, help="A second vocabulary to put beside the new one.")
+@click.option("--compare", type=MODEL, help="A second vocabulary to put beside the new one.")
 @COLUMN
 @DOCUMENT
 @CARD_JSON
@@ -55,7 +55,7 @@ def vocab(
 
 
 @click.command(short_help="Cut text into the pieces of a vocabulary.")
-@click.argument("folder", type=Path)
+@click.argument("folder", type=MODEL)
 @click.argument("text")
 @click.option("--cased/--uncased", default=None, help="What the vocabulary is; by default as its folder says.")
 @click.option(
@@ -68,7 +68,7 @@ def vocab(
 def tokenize(folder: Path, text: str, cased: bool | None, rules: str, as_json: bool) -> None:
     """Cut text into the pieces of a vocabulary.
 
-    FOLDER: of the vocabulary or a model. TEXT: a text, or - for one from each line of standard input.
+    FOLDER: of the vocabulary or a model, or a model's name. TEXT: a text, or - for each line of standard input.
 
     \b
     Example: bertie tokenize my-bert 'Any sentence.'
@@ -87,7 +87,13 @@ def tokenize(folder: Path, text: str, cased: bool | None, rules: str, as_json: b
 
 @click.command(short_help="Make text ready for pre-training.")
 @TEXTS
-@click.option("--vocab", "vocabulary", required=True, type=Path, help="Folder of the vocabulary, or of a model.")
+@click.option(
+    "--vocab",
+    "vocabulary",
+    required=True,
+    type=MODEL,
+    help="Folder of the vocabulary, or of a model; or a model's name.",
+)
 @click.option("--out", required=True, type=Path, help="The folder to write.")
 @click.option("--workers", type=int, default=1, help="Processes; the bytes are the same for any.")
 @click.option(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from bertie.carried import model_folder
 from bertie.model.config import FeedForward, ModelConfig
 from bertie.model.folder import (
     CONFIG,
@@ -52,9 +53,9 @@ def convert(source: Path, target: Path, to: str, tokenizer_files: TokenizerFiles
         raise ValueError(f"a folder is converted to hf, int8 or tf, not to {to!r}.")
     if target.exists():
         raise ValueError(f"{target} exists: give the name of a new folder.")
+    source = model_folder(source)
     if not source.is_dir():
-        found = "a file (unpack an archive first)" if source.exists() else "not there"
-        raise ValueError(f"{source} is {found}: a model is a folder.")
+        raise ValueError(f"{source} is a file (unpack an archive first): a model is a folder.")
     is_google = not (source / CONFIG).exists()
     if is_google and to == "tf":
         raise ValueError(f"{source} has no {CONFIG}, so it is not in Hugging Face's layout, which is what becomes tf.")

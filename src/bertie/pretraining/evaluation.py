@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from bertie.carried import model_folder
 from bertie.corpus.shards import open_corpus
 from bertie.model.device import pick_device
 from bertie.model.encoder import Batch
@@ -45,7 +46,7 @@ def evaluate_folder(
     Read is what the corpus holds back, or where it holds nothing back, all of it.
     """
     is_run = (folder / MODEL).is_dir()
-    place = folder / MODEL if is_run else folder
+    place = model_folder(folder)
     model, tokenizer = load(place), Tokenizer.load(place)
     corpus = open_corpus(corpus_folder, tokenizer.fingerprint)
     if not corpus.validation:

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import nn
 
+from bertie.carried import model_folder
 from bertie.config import to_toml
 from bertie.corpus.build import VOCABULARY_CARD
 from bertie.corpus.shards import META, Corpus, open_corpus
@@ -116,7 +117,7 @@ def _prepare(order: Order, ranks: Ranks) -> _Parts:
     if order.has_board:
         load_writer()  # what is missing is said before anything is written
     if recipe.init:
-        require_model(Path(recipe.init))
+        require_model(model_folder(recipe.init))
     corpus = open_corpus(order.corpus, Tokenizer.load(recipe.init).fingerprint if recipe.init else None)
     tokenizer = Tokenizer.load(order.corpus)
     if not recipe.init:
@@ -134,7 +135,7 @@ def make_model(recipe: Recipe, tokenizer: Tokenizer, device: torch.device) -> Mo
     """The model that the recipe starts from, on the device: a new one, or the one to go on from."""
     generator = torch.Generator().manual_seed(recipe.loop.seed)
     if recipe.init:
-        found = load(Path(recipe.init), HEADS[recipe.objective], generator)
+        found = load(model_folder(recipe.init), HEADS[recipe.objective], generator)
         model = new_network(recipe, with_dropout(found.config, recipe.dropout), device)
         model.load_state_dict(found.state_dict(), assign=True)
     else:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from bertie.carried import find
 from bertie.report.cost import cost
 from bertie.report.curves import curves
 from bertie.report.errors import errors
@@ -33,7 +34,7 @@ def make_report(
     if price is not None and not 0 <= price < float("inf"):
         raise ValueError(f"--price {price:g}: give what an hour of a GPU costs, a number not below 0.")
     words = Words(language)
-    read = read_runs(runs, words)
+    read = read_runs([run if run.exists() else find(run) for run in runs], words)
     bare = [run.folder for run in read if run.model == run.folder]
     if bare and not texts:
         raise ValueError(f"{bare[0]} is a model and no run: give --text, to see it at work.")

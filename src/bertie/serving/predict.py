@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bertie.carried import DEFAULT, model_folder
 from bertie.model.device import pick_device
 from bertie.model.encoder import Batch, pack
 from bertie.model.folder import load as load_model
@@ -30,11 +31,12 @@ class Prediction:
     score: float
 
 
-def load(folder: str | Path, device: str = "auto", allow_pickle: bool = False) -> "Bert":
-    """The model in a folder, ready to use; `device` is auto, cpu, cuda or mps."""
-    path = Path(folder)
-    model = load_model(path, allow_pickle=allow_pickle)
-    return Bert(model.to(pick_device(device)).eval(), Tokenizer.load(path), read_sentence_settings(path))
+def load(model: str | Path = DEFAULT, device: str = "auto", allow_pickle: bool = False) -> "Bert":
+    """The model in a folder, in a run, or carried by the package under this name, ready to use; `device` is auto, cpu,
+    cuda or mps."""
+    path = model_folder(model)
+    network = load_model(path, allow_pickle=allow_pickle)
+    return Bert(network.to(pick_device(device)).eval(), Tokenizer.load(path), read_sentence_settings(path))
 
 
 class Bert:

@@ -14,6 +14,7 @@ from typing import Literal, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bertie.carried import DEFAULT
 from bertie.tasks.metrics import NUMBER_METRICS, accuracy
 from bertie.tasks.recipe import change, make_recipe
 from bertie.tasks.run import Order, finetune
@@ -31,7 +32,7 @@ class _Learner:
     """What all of them are made of. The one place where we inherit from ourselves: scikit-learn's form wants each
     setting as an argument of each class."""
 
-    model: str | Path  # the model folder to begin with
+    model: str | Path = DEFAULT  # to begin with: a folder, a run, or the name of one that the package carries
     recipe: Literal["stable", "faithful"] = "stable"
     epochs: float | None = None  # none: as the recipe says
     lr: float | None = None

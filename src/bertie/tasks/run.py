@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from bertie.carried import model_folder
 from bertie.config import to_toml
 from bertie.model.device import pick_device
 from bertie.model.folder import require_model
@@ -171,7 +172,8 @@ class _Examples(NamedTuple):
 
 
 def _prepare(order: Order) -> Parts:
-    require_model(order.model)
+    folder = model_folder(order.model)
+    require_model(folder)
     kind = named(order.name)
     train_file, dev_file = find_parts(order.data, kind, order.dev)
     train = kind.read(train_file, order.columns)
@@ -185,8 +187,8 @@ def _prepare(order: Order) -> Parts:
         examples = _Examples(train, kind.read(dev_file, order.columns))
     task = order.task.learn([*examples.train, *examples.dev])
     ranks = alone(order.recipe.device)
-    model = make_model(order.model, task, order.recipe).to(ranks.device)
-    tokenizer = Tokenizer.load(order.model)
+    model = make_model(folder, task, order.recipe).to(ranks.device)
+    tokenizer = Tokenizer.load(folder)
     parts = Parts(order, task, tokenizer, examples, model, ranks)
     begin(order.out, recipe_toml(order), order.resumes, order.allows_changes, ranks)
     _write_first_card(parts, train_file, dev_file)

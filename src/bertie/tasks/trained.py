@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from bertie.carried import model_folder
 from bertie.model.adapter import adapter_files
 from bertie.model.device import pick_device
 from bertie.model.folder import Labels, load, save
@@ -20,7 +21,6 @@ from bertie.tasks.network import heads_of, judge
 from bertie.tasks.task import Example, Prediction
 from bertie.tasks.task_file import NAME, read_task, write_task
 from bertie.text.wordpiece import Tokenizer
-from bertie.training.run_folder import MODEL
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,6 @@ def save_trained(folder: Path, trained: Trained) -> None:
     if isinstance(task, Embed):
         files |= sentence_files(task, model.config.width)
     save(folder, copy, files, Labels(task.labels, task.problem_type))
-
-
-def model_folder(folder: Path) -> Path:
-    """The model in a run folder; the folder itself if it is one."""
-    return folder / MODEL if (folder / MODEL).is_dir() else folder
 
 
 def as_json(evaluation: Evaluation) -> Mapping[str, object]:

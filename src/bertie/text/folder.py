@@ -9,6 +9,7 @@ from pathlib import Path
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as Pipeline
 
+from bertie.carried import listed
 from bertie.text.rules import Rules
 
 BERT_ROLES = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
@@ -151,7 +152,10 @@ def read_object(path: Path) -> dict[str, object]:
 
 def _require_there(path: Path) -> None:
     if not path.exists():
-        raise ValueError(f"{path} does not exist: give a vocab.txt, a tokenizer.json, or a folder that holds one.")
+        raise ValueError(
+            f"{path} does not exist: give a vocab.txt, a tokenizer.json, a folder that holds one, or the name of a "
+            f"model that the package carries: {listed()}."
+        )
     if path.is_dir() and not any((path / name).is_file() for name in ("vocab.txt", "tokenizer.json")):
         is_sentencepiece = any(path.glob("*.model"))
         way = "have transformers save its tokenizer.json" if is_sentencepiece else "give a folder that has one of them"

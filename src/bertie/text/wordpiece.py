@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers.models import Model
 
+from bertie.carried import find
 from bertie.sealed import write_file
 from bertie.text.bulk import Ids, Packer
 from bertie.text.encoding import SHARES, Encoding, Frame, framed
@@ -65,8 +66,9 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path, cased: bool | None = None, rules: str = "google") -> "Tokenizer":
-        """The tokenizer of a folder, `vocab.txt` or `tokenizer.json`; cased=None: as the folder says, else uncased."""
-        source = read_source(Path(path))
+        """The tokenizer of a folder, a carried model, `vocab.txt` or `tokenizer.json`; cased=None: as the folder says,
+        else uncased."""
+        source = read_source(find(path))
         if not source.is_bert and cased is source.lowercase:
             raise ValueError(
                 f"{path} is {'un' if cased else ''}cased by its tokenizer.json, so cased={cased} cannot be had."
