@@ -193,7 +193,7 @@ def test_endings(write):
     assert [one.right for one in read_choices(write("arc.jsonl", rows), ANY, PLAIN)] == [1]
     for row, message in (
         ({"question": "What?", "choices": ["x"]}, "line 1 has 1 endings; there must be at least 2"),
-        ({"question": "What?", "choices": "x"}, "must be a list of texts"),
+        ({"question": "What?", "choices": "x"}, "'choices' holds 'x', not a list of endings; .* name each with --end"),
         ({"question": "What?", "choices": ["x", "y"], "label": 2}, "right ending is 2; allowed: 0, 1"),
         ({"question": "What?"}, "has no endings"),
         ({"stem": "What?", "choices": ["x", "y"]}, "has none of the columns sent1, .* --text"),
@@ -277,3 +277,47 @@ def test_what_was_guessed_is_said_of_every_kind(write, caplog):
         write("c.jsonl", [{"question": "q", "choices": ["a", "b"], "right": 0}]), Columns(label="right"), PLAIN
     )
     assert "c.jsonl: text from column 'question', endings from column 'choices'." in caplog.text
+    read_choices(write("d.csv", "sent1,sent2,ending0,ending1\na,b,c,d\n"), ANY, PLAIN)
+    assert "start of each ending from column 'sent2', endings from columns 'ending0', 'ending1'." in caplog.text
+
+
+def test_third_texts_and_endings_by_flags(write, caplog):
+    caplog.set_level(logging.INFO)
+    path = write("a.csv", "anchor,positive,other\na,b,c\n")
+    (one,) = named("embed").read(path, Columns(negative="other"))
+    assert (one.text, one.pair, one.negative) == ("a", "b", "c")
+    assert "a.csv: text from column 'anchor', pair from column 'positive'." in caplog.text
+    rows = "start,first,second,right,one\nx,a,b,1,z\n"
+    columns = Columns("start", None, "right", endings=("second", "first"))
+    (one,) = named("choose").read(write("b.csv", rows), columns)
+    assert (one.text, one.endings, one.right) == ("x", ("b", "a"), 1)
+    rows = [{"stem": "x", "ways": {"text": ["a", "b"], "label": ["A", "B"]}, "right": "B"}]
+    (one,) = named("choose").read(write("c.jsonl", rows), Columns("stem", None, "right", endings=("ways",)))
+    assert (one.endings, one.right) == (("a", "b"), 1)
+
+
+def test_a_column_that_is_named_is_not_guessed_as_another(write):
+    path = write("a.csv", "sentence1,sentence2,other,label\na,b,c,d\n")
+    assert texts(path, Columns(pair="other")) == [("a", "c", "d")]
+    assert texts(path, Columns(pair="sentence1", text="sentence2")) == [("b", "a", "d")]
+    path = write("b.csv", "question,given\na,b\n")
+    assert texts(path, Columns(pair="question")) == [("b", "a", None)]
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "contents", "columns", "message"),
+    [
+        ("classify", "a.csv", "text,label\na,b\n", Columns(negative="text"), "--negative text: classify reads no such"),
+        ("tag", "a.jsonl", '{"words": ["a"]}\n', Columns(pair="x"), "tag reads no .* named with --text, --label"),
+        ("embed", "a.csv", "anchor,positive\na,b\n", Columns(negative="c"), "has no column 'c'"),
+        ("choose", "a.csv", "text,a,b\nx,y,z\n", Columns(endings=("a", "c")), "has no column 'c'"),
+        ("choose", "a.csv", "text,a,b\nx,y,z\n", Columns(endings=("a",)), "'a' holds 'y', not a list of endings"),
+        ("classify", "a.csv", "text,label\na,b\n", Columns(pair="c"), "has no column 'c'"),
+        ("tag", "a.txt", "a O\n", Columns(label="ner"), r"a\.txt has no columns with names: leave --label ner out"),
+        ("classify", "a.txt", "a\n", Columns(text="b"), "no columns with names: leave --text b out"),
+        ("answer", "a.json", "{}", Columns("a", "b"), "leave --text a and --pair b out"),
+    ],
+)
+def test_columns_that_cannot_be_had(write, task, name, contents, columns, message):
+    with pytest.raises(ValueError, match=message):
+        named(task).read(write(name, contents), columns)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 TEXT = click.option("--text", help="The column of the text (passage, words, beginning); guessed where it is plain.")
 PAIR = click.option("--pair", help="The column of the second text, or of the question.")
+NEGATIVE = click.option("--negative", help="The column of a third text, which does not belong to the first.")
+ENDINGS = click.option("--endings", multiple=True, help="The column of lists of endings, or in turn those of one each.")
 LABEL = click.option("--label", help="The column of the label.")
 PRECISION = click.option(
     "--precision", type=click.Choice(["float32", "bf16"]), default="float32", help="bf16: products in bfloat16."
@@ -32,6 +34,8 @@ PRECISION = click.option(
 @click.option("--dev", type=Path, help="A file of held-out examples; else DATA's own, or a tenth of its examples.")
 @TEXT
 @PAIR
+@NEGATIVE
+@ENDINGS
 @LABEL
 @click.option("--recipe", default="stable", help="stable, or faithful: the paper's.")
 @click.option("--seeds", type=click.IntRange(1), default=1, help="Runs with a seed each; the best one's model is kept.")
@@ -56,6 +60,8 @@ def finetune(
     dev: Path | None,
     text: str | None,
     pair: str | None,
+    negative: str | None,
+    endings: tuple[str, ...],
     label: str | None,
     recipe: str,
     seeds: int,
@@ -81,7 +87,7 @@ def finetune(
     combinations = settings_of(grid)
     variants = {name_of(one): change(make_recipe(recipe, task), task, [*settings, *one]) for one in combinations}
     changed, kind = change(make_recipe(recipe, task), task, settings)
-    columns = Columns(text, pair, label)
+    columns = Columns(text, pair, label, negative, endings)
     order = Order(task, kind, changed, model, data, out, dev, columns, resume, allow_changes)
     with console.run_progress("fine-tuning") as show:
         if seeds == 1 and not grid and not retry:
@@ -132,6 +138,8 @@ def told(show: Callable[[float, str], None]) -> Callable[["Event", float], None]
 @click.option("--intervals", type=click.IntRange(0), default=0, metavar="ROUNDS", help="95 % interval by bootstrap.")
 @TEXT
 @PAIR
+@NEGATIVE
+@ENDINGS
 @LABEL
 @PRECISION
 @DEVICE
@@ -143,6 +151,8 @@ def evaluate(
     intervals: int,
     text: str | None,
     pair: str | None,
+    negative: str | None,
+    endings: tuple[str, ...],
     label: str | None,
     precision: Literal["float32", "bf16"],
     device: str,
@@ -163,7 +173,9 @@ def evaluate(
     if (data / META).is_file():
         show_corpus_scores(run, data, as_object, device, precision)
         return
-    found = Trained.load(run, device, precision).evaluate(data, Columns(text, pair, label), intervals)
+    found = Trained.load(run, device, precision).evaluate(
+        data, Columns(text, pair, label, negative, endings), intervals
+    )
     if as_object:
         print_json(as_json(found))
         return
@@ -176,6 +188,8 @@ def evaluate(
 @click.option("--out", required=True, type=Path, help="The file to write: .jsonl, .tsv as GLUE, .json as SQuAD.")
 @TEXT
 @PAIR
+@NEGATIVE
+@ENDINGS
 @PRECISION
 @DEVICE
 @THREADS
@@ -185,6 +199,8 @@ def predict(
     out: Path,
     text: str | None,
     pair: str | None,
+    negative: str | None,
+    endings: tuple[str, ...],
     precision: str,
     device: str,
     threads: int | None,
@@ -201,7 +217,7 @@ def predict(
 
     set_threads(threads)
     trained = Trained.load(run, device, precision)
-    examples = named(trained.name).read(data, Columns(text, pair))
+    examples = named(trained.name).read(data, Columns(text, pair, negative=negative, endings=endings))
     write_predictions(out, trained.task, trained.predict(examples), examples)
     console.say(f"{out} holds {len(examples):,} predictions.")
 

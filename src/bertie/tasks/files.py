@@ -46,6 +46,8 @@ class Columns:
     text: str | None = None
     pair: str | None = None
     label: str | None = None
+    negative: str | None = None
+    endings: tuple[str, ...] = ()  # one column of lists, or each ending's own
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ def read_related(path: Path, columns: Columns, layout: Layout) -> list[Example]:
 
 def _read_texts(path: Path, columns: Columns, layout: Layout, negatives: Sequence[str]) -> list[Example]:
     if suffix_of(path) == ".txt" and "\t" not in (lines := read_text(path)).partition("\n")[0]:
+        _check_nameless(path, columns)
         return [
             Example(where=f"{path}, line {number}", id=str(number), text=line)
             for number, line in enumerate(lines.splitlines(), 1)
@@ -79,7 +82,7 @@ def _read_texts(path: Path, columns: Columns, layout: Layout, negatives: Sequenc
     table = read_table(path, layout.names, layout.is_ragged)
     text, pair = _text_columns(table, columns)
     label = _column(table, columns.label, LABELS)
-    negative = _column(table, None, negatives)
+    negative = _column(table, columns.negative, negatives)
     _tell(table, {"text": text, "pair": pair, "negative": negative, "label": label}, columns)
     number = _column(table, None, IDS)
     renamed = dict(layout.renamed)
@@ -110,6 +113,7 @@ def read_tags(path: Path, columns: Columns, layout: Layout) -> list[Example]:
         return _tag_table(read_table(path), columns)
     if suffix_of(path) == ".csv":
         raise ValueError(f"{path}: tags are read from lines of a word and its tag (.txt, .tsv), JSON lines or parquet.")
+    _check_nameless(path, columns)
     examples: list[Example] = []
     cells: list[list[str]] = []
     document, begun, width = 0, 1, 0
@@ -137,6 +141,7 @@ def read_answers(path: Path, columns: Columns, layout: Layout) -> list[Example]:
     """Questions, passages and answers, in SQuAD's JSON form or as rows with a question, a context and answers."""
     if suffix_of(path) in (".jsonl", ".parquet", ".csv", ".tsv"):
         return _answer_table(read_table(path), columns)
+    _check_nameless(path, columns)
     return read_squad(path)
 
 
@@ -146,17 +151,11 @@ def read_choices(path: Path, columns: Columns, layout: Layout) -> list[Example]:
     stem = _needed(table, columns.text, STEMS, "--text")
     label = _column(table, columns.label, ("label", "answerKey", "answer"))
     second = "sent2" if "sent2" in table.columns else None
-    lists = _column(table, None, ENDING_LISTS)
-    singles = [name for name in table.columns if name.rstrip("0123456789_") in ENDING_NAMES and name[-1].isdigit()]
-    if lists is None and len(singles) < 2:
-        raise ValueError(
-            f"{table.name} has no endings: write a list in column {ENDING_LISTS[0]!r}, or one each in columns "
-            f"{ENDING_NAMES[0]}0, {ENDING_NAMES[0]}1 ...; its columns: {', '.join(table.columns)}."
-        )
-    _tell(table, {"text": stem, "endings": lists, "label": label}, columns)
+    ending_columns = _ending_columns(table, columns)
+    _tell(table, {"text": stem, "start of each ending": second, "endings": ending_columns, "label": label}, columns)
     examples = []
     for count, (where, values) in enumerate(table.rows):
-        endings = _endings(values.get(lists), where) if lists else [_text(values, name, where) for name in singles]
+        endings, names = _endings(values, ending_columns, where)
         while endings and not endings[-1].strip():
             endings = endings[:-1]  # a row with fewer of them leaves the last columns empty
         if not all(ending.strip() for ending in endings):
@@ -171,7 +170,7 @@ def read_choices(path: Path, columns: Columns, layout: Layout) -> list[Example]:
                 id=str(values.get("id", count)),
                 text=_text(values, stem, where),
                 endings=tuple(begun + ending for ending in endings),
-                right=None if stated in (None, "") else _number_of_ending(stated, values, len(endings), where),
+                right=None if stated in (None, "") else _number_of_ending(stated, names[: len(endings)], where),
             )
         )
     return examples
@@ -184,6 +183,13 @@ READERS: Mapping[str, Reader] = {
     "tags": read_tags,
     "answers": read_answers,
     "choices": read_choices,
+}
+NAMED_COLUMNS: Mapping[str, Sequence[str]] = {  # of those that a person can name, what each reader takes
+    "texts": ("text", "pair", "label"),
+    "related": ("text", "pair", "negative", "label"),
+    "tags": ("text", "label"),
+    "answers": ("text", "pair", "label"),
+    "choices": ("text", "endings", "label"),
 }
 
 
@@ -200,19 +206,20 @@ def find_file(folder: Path, globs: Sequence[str]) -> Path | None:
 
 
 def _text_columns(table: Table, columns: Columns) -> tuple[str, str | None]:
+    named_pair = _column(table, columns.pair, ())
     if columns.text:
-        text = _needed(table, columns.text, (), "--text")
-        return text, _column(table, columns.pair, ())
+        return _needed(table, columns.text, (), "--text"), named_pair
+    taken = (columns.pair, columns.label, columns.negative)
     for text, pair in TEXTS:
-        if text in table.columns and (pair is None or pair in table.columns):
-            return text, pair or _column(table, columns.pair, ())
-    others = [name for name in table.columns if name not in (*LABELS, *IDS, columns.label, columns.pair)]
+        if text in table.columns and text not in taken and (pair is None or pair in table.columns):
+            return text, named_pair or pair
+    others = [name for name in table.columns if name not in (*LABELS, *IDS, *taken)]
     if len(others) != 1:
         raise ValueError(
             f"{table.name}: it is not plain which column holds the text: name it with --text (a second one with "
             f"--pair, labels with --label); its columns: {', '.join(table.columns)}."
         )
-    return others[0], _column(table, columns.pair, ())
+    return others[0], named_pair
 
 
 def _column(table: Table, wanted: str | None, usual: Sequence[str]) -> str | None:
@@ -232,12 +239,22 @@ def _needed(table: Table, wanted: str | None, usual: Sequence[str], flag: str) -
     return found
 
 
-def _tell(table: Table, found: Mapping[str, str | None], columns: Columns) -> None:
+def _tell(table: Table, found: Mapping[str, str | Sequence[str] | None], columns: Columns) -> None:
     """Say which columns were guessed."""
-    stated = {"text": columns.text, "pair": columns.pair, "label": columns.label}
-    guessed = [f"{what} from column {name!r}" for what, name in found.items() if name and not stated.get(what)]
+    guessed = []
+    for what, names in found.items():
+        if names and not vars(columns).get(what):
+            all_of = [names] if isinstance(names, str) else names
+            guessed.append(f"{what} from column{'s' * (len(all_of) > 1)} {', '.join(map(repr, all_of))}")
     if guessed:
         log.info("%s: %s.", table.name, ", ".join(guessed))
+
+
+def _check_nameless(path: Path, columns: Columns) -> None:
+    """ValueError for columns that were named in a file whose columns have no names."""
+    named = [f"--{what} {name}" for what, name in vars(columns).items() if name]
+    if named:
+        raise ValueError(f"{path} has no columns with names: leave {' and '.join(named)} out.")
 
 
 def _text(values: Values, column: str, where: str) -> str:
@@ -313,18 +330,34 @@ def _spans(value: object, passage: str, where: str) -> Iterator[Span]:
     yield from (Span(str(text), passage.find(str(text))) for text in texts if text)
 
 
-def _endings(value: object, where: str) -> list[str]:
-    """A list of endings, or lists of texts and their letters under one roof."""
-    texts = value.get("text") if isinstance(value, dict) else value
+def _ending_columns(table: Table, columns: Columns) -> Sequence[str]:
+    """The one column of lists of endings, or those of an ending each."""
+    if columns.endings:
+        return [name for name in columns.endings if _column(table, name, ())]
+    lists = _column(table, None, ENDING_LISTS)
+    singles = [name for name in table.columns if name.rstrip("0123456789_") in ENDING_NAMES and name[-1].isdigit()]
+    if lists is None and len(singles) < 2:
+        raise ValueError(
+            f"{table.name} has no endings: name a column of lists, or each ending's own, with --endings; its columns: "
+            f"{', '.join(table.columns)}."
+        )
+    return [lists] if lists else singles
+
+
+def _endings(values: Values, columns: Sequence[str], where: str) -> tuple[list[str], list[str]]:
+    """The endings, and what each is called where the right one is named: by its number from 0, or, in lists of texts
+    and of their letters under one roof, by its letter."""
+    value: object = values.get(columns[0]) if len(columns) == 1 else [_text(values, name, where) for name in columns]
+    texts, letters = (value.get("text"), value.get("label")) if isinstance(value, dict) else (value, None)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"{where}: the endings must be a list of texts.")
-    return texts
+        raise ValueError(
+            f"{where}: column {columns[0]!r} holds {value!r}, not a list of endings; where each ending has a column of "
+            "its own, name each with --endings."
+        )
+    return texts, [str(one) for one in (letters if isinstance(letters, list) else range(len(texts)))]
 
 
-def _number_of_ending(stated: object, values: Values, num_endings: int, where: str) -> int:
-    choices = values.get("choices")
-    letters = choices.get("label") if isinstance(choices, dict) else None
-    names = [str(letter) for letter in letters] if isinstance(letters, list) else list(map(str, range(num_endings)))
+def _number_of_ending(stated: object, names: Sequence[str], where: str) -> int:
     if _label(stated) not in names:
         raise ValueError(f"{where}: the right ending is {stated!r}; allowed: {', '.join(names)}.")
     return names.index(_label(stated))

@@ -10,7 +10,7 @@ from bertie.tasks.answer import Answer
 from bertie.tasks.choose import Choose
 from bertie.tasks.classify import Classify, Regress
 from bertie.tasks.embed import Embed
-from bertie.tasks.files import READERS, Columns, Layout, find_file
+from bertie.tasks.files import NAMED_COLUMNS, READERS, Columns, Layout, find_file
 from bertie.tasks.tag import Tag
 from bertie.tasks.task import Example, Task
 
@@ -47,10 +47,21 @@ class Named:
         """The examples of a file; ValueError if it has none."""
         if not path.exists():
             raise ValueError(f"{path} is not there: give a file of examples, or a folder that holds one.")
+        self._check(columns)
         examples = READERS[self.reader](path, columns, self.layout)
         if not examples:
             raise ValueError(f"{path} has no examples in it.")
         return examples
+
+    def _check(self, columns: Columns) -> None:
+        """ValueError for a column that this kind of task has no use for."""
+        used = NAMED_COLUMNS[self.reader]
+        for name, stated in vars(columns).items():
+            if stated and name not in used:
+                raise ValueError(
+                    f"--{name} {stated if isinstance(stated, str) else ' '.join(stated)}: {self.kind} reads no such "
+                    f"column; its columns are named with --{', --'.join(used)}."
+                )
 
 
 def make_task(kind: str, settings: Mapping[str, object], where: str) -> AnyTask:
