@@ -1,10 +1,15 @@
+import dataclasses
+import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from bertie.config import from_toml, from_values, override, to_toml, to_values
+from bertie.config import ELSEWHERE, Settings, from_toml, from_values, override, to_toml, to_values, unknown_key
+from bertie.pretraining.recipe import Recipe
+from bertie.tasks.named import NAMED, named
+from bertie.tasks.recipe import FinetuneRecipe
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,24 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(values: dict[str, object]
 def test_a_wrong_override_is_refused(setting: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         override(Outer(1), [setting])
+
+
+def test_a_key_of_another_program_is_answered_with_the_one_that_is_meant() -> None:
+    assert unknown_key("learning_rate", ["lstm_width", "lr"]) == "unknown key 'learning_rate'; did you mean 'lr'?"
+    assert unknown_key("learning_rate", ["steps", "name"]) == "unknown key 'learning_rate'; allowed: steps, name."
+
+
+def test_what_other_programs_call_a_key_is_none_here_and_what_is_meant_is_one() -> None:
+    keys = {*_keys(Recipe), *_keys(FinetuneRecipe), *(key for task in NAMED for key in _keys(type(named(task).task())))}
+    assert not keys & ELSEWHERE.keys()
+    assert {name for names in ELSEWHERE.values() for name in names} <= keys
+
+
+def _keys(settings: type[Settings]) -> set[str]:
+    """The keys of the settings and of the groups inside them."""
+    inner = [hint for hint in typing.get_type_hints(settings).values() if dataclasses.is_dataclass(hint)]
+    own = {field.name for field in dataclasses.fields(settings)}
+    return own.union(*(_keys(one) for one in inner if isinstance(one, type)))
 
 
 def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def from_values(cls: type[Config], values: Mapping[str, object], where: str) -> 
     fields = {field.name: field for field in dataclasses.fields(cls)}
     for key in values:
         if key not in fields:
-            raise ValueError(f"{where}: unknown key {key!r}{_suggestion(key, fields)}")
+            raise ValueError(f"{where}: {unknown_key(key, fields)}")
     missing = [name for name, field in fields.items() if name not in values and _is_required(field)]
     if missing:
         raise ValueError(f"{where}: {', '.join(missing)} missing, which has no default.")
@@ -55,8 +55,8 @@ def override(config: Config, settings: Iterable[str]) -> Config:
     for setting in settings:
         path, equals, text = setting.partition("=")
         if not equals:
-            raise ValueError(f"--set {setting!r} is not of the form key=value.")
-        said.append(f"--set {setting}")
+            raise ValueError(f"{setting!r} is not of the form key=value.")
+        said.append(setting)
         keys = path.strip().split(".")
         inner = changes
         for key in keys[:-1]:
@@ -65,6 +65,66 @@ def override(config: Config, settings: Iterable[str]) -> Config:
             inner = deeper
         inner[keys[-1]] = _read(type(config), keys, text.strip(), said[-1])
     return _replace(config, changes, " ".join(said))
+
+
+def unknown_key(key: str, allowed: Iterable[str]) -> str:
+    """What is said of a key that is none of these: the one that is meant if there is a guess, else all of them."""
+    names = list(allowed)
+    meant = [name for name in ELSEWHERE.get(key, ()) if name in names] or difflib.get_close_matches(key, names, n=1)
+    hint = f"did you mean {meant[0]!r}?" if meant else f"allowed: {', '.join(names)}."
+    return f"unknown key {key!r}; {hint}"
+
+
+# What transformers, google-research/bert and others call what is meant by a key here.
+ELSEWHERE: Mapping[str, tuple[str, ...]] = {
+    "learning_rate": ("lr",),
+    "peak_lr": ("lr",),
+    "per_device_train_batch_size": ("batch",),
+    "train_batch_size": ("batch",),
+    "batch_size": ("batch",),
+    "gradient_accumulation_steps": ("parts", "batches_per_step"),
+    "num_train_epochs": ("epochs",),
+    "num_epochs": ("epochs",),
+    "max_epochs": ("epochs",),
+    "max_steps": ("epochs",),
+    "num_train_steps": ("epochs",),
+    "max_seq_length": ("max_length",),
+    "max_len": ("max_length",),
+    "doc_stride": ("stride",),
+    "warmup_ratio": ("warmup",),
+    "warmup_proportion": ("warmup",),
+    "warmup_steps": ("warmup",),
+    "num_warmup_steps": ("warmup",),
+    "lr_scheduler_type": ("curve",),
+    "max_grad_norm": ("clip",),
+    "optim": ("rule",),
+    "optimizer_type": ("rule",),
+    "adam_beta1": ("beta1",),
+    "adam_beta2": ("beta2",),
+    "adam_epsilon": ("epsilon",),
+    "layerwise_lr_decay": ("layer_decay",),
+    "hidden_dropout_prob": ("dropout",),
+    "attention_probs_dropout_prob": ("dropout",),
+    "early_stopping_patience": ("patience",),
+    "eval_steps": ("evaluate_every", "evaluations"),
+    "save_steps": ("save_every",),
+    "save_total_limit": ("keep",),
+    "validation_split": ("held_out",),
+    "test_size": ("held_out",),
+    "mlm_probability": ("rate",),
+    "masked_lm_prob": ("rate",),
+    "max_predictions_per_seq": ("cap",),
+    "short_seq_prob": ("short_share",),
+    "hidden_size": ("width",),
+    "num_hidden_layers": ("num_layers",),
+    "num_attention_heads": ("num_heads",),
+    "intermediate_size": ("inner_width",),
+    "max_position_embeddings": ("max_positions",),
+    "bf16": ("precision",),
+    "fp16": ("precision",),
+    "no_cuda": ("device",),
+    "use_cpu": ("device",),
+}
 
 
 def to_values(config: Settings) -> dict[str, object]:
@@ -83,7 +143,7 @@ def _read(cls: type[Settings], keys: list[str], text: str, where: str) -> object
     """The value that the text stands for at the end of the keys."""
     names = [field.name for field in dataclasses.fields(cls)]
     if keys[0] not in names:
-        raise ValueError(f"{where}: unknown key {keys[0]!r}{_suggestion(keys[0], names)}")
+        raise ValueError(f"{where}: {unknown_key(keys[0], names)}")
     hint = typing.get_type_hints(cls)[keys[0]]
     if len(keys) == 1:
         return _convert(_parse(text, hint), hint, where)
@@ -140,12 +200,6 @@ def _describe(hint: object) -> str:
         if hint is kind:
             return word
     return "a list" if typing.get_origin(hint) is tuple else "a group of settings"
-
-
-def _suggestion(key: str, allowed: Iterable[str]) -> str:
-    names = list(allowed)
-    close = difflib.get_close_matches(key, names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else f"; allowed: {', '.join(names)}."
 
 
 def _is_required(field: dataclasses.Field[object]) -> bool:

@@ -453,7 +453,12 @@ def test_the_command(corpus_folder, tmp_path, capsys):
     ("arguments", "sentence"),
     [
         (["--recipe", "tiny-cpq"], "unknown recipe 'tiny-cpq'; did you mean 'tiny-cpu'?"),
-        (["--set", "max_lenght=32"], "unknown key 'max_lenght'; did you mean"),
+        (["--set", "max_lenght=32"], "bertie: max_lenght=32: unknown key 'max_lenght'; did you mean 'max_length'?"),
+        (
+            ["--set", "learning_rate=1e-3"],
+            "bertie: learning_rate=1e-3: unknown key 'learning_rate'; did you mean 'lr'?",
+        ),
+        (["--set", "gradient_accumulation_steps=2"], "did you mean 'batches_per_step'?"),
         (["--set", "weight_decay=-1"], "weight_decay is -1.0; it must be at least 0"),
         (["--set", "batch=many"], "batch=many is 'many'; allowed: a whole number"),
         (["--preset", "bert-bas"], "unknown preset 'bert-bas'; did you mean 'bert-base'?"),

@@ -277,6 +277,8 @@ def test_what_is_refused(order, write, model_folder):
         (["max_length=64"], r"max_length is 64, but .* has 48 positions"),
         (["batch=7", "parts=2"], "batch is 7"),
         (["lrr=1"], "unknown key 'lrr'; did you mean 'lr'"),
+        (["per_device_train_batch_size=8"], "did you mean 'batch'"),
+        (["gradient_accumulation_steps=2"], "did you mean 'parts'"),
         (["lr=0"], "lr is 0"),
         (["epochs=0"], "epochs is 0"),
         (["held_out=1.5"], "held_out is 1.5"),

@@ -195,7 +195,7 @@ def test_the_command_prints_a_table(write, model_folder, tmp_path, capsys):
     assert run([*common, "--out", str(tmp_path / "other"), "--grid", "lr"]) == 2
     assert "give a key and its values" in capsys.readouterr().err
     assert run([*common, "--out", str(tmp_path / "other"), "--grid", "rate=1,2"]) == 2
-    assert "unknown key 'rate'" in capsys.readouterr().err
+    assert "bertie: rate=1: unknown key 'rate'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

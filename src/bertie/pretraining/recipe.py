@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from bertie.config import from_toml, override
+from bertie.config import from_toml, override, unknown_key
 from bertie.model.config import ModelConfig, preset
 from bertie.pretraining.masking import MaskingConfig
 from bertie.pretraining.objective import HEADS, Objective
@@ -155,11 +155,9 @@ def _full_key(setting: str) -> str:
         return setting
     if not groups:
         known = [*own, *(name for _, names in _groups() for name in sorted(names))]
-        close = difflib.get_close_matches(key, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}."
-        raise ValueError(f"--set {setting}: unknown key {key!r}; {hint}")
+        raise ValueError(f"{setting}: {unknown_key(key, known)}")
     if len(groups) > 1:
-        raise ValueError(f"--set {setting}: say which: {' or '.join(f'{group}.{key}' for group in groups)}.")
+        raise ValueError(f"{setting}: say which: {' or '.join(f'{group}.{key}' for group in groups)}.")
     return f"{next(iter(groups))}.{key}{equals}{value}"
 
 

@@ -1,13 +1,12 @@
 """How a model is fine-tuned: the recipe, the two that come with the package, and the settings that change them."""
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from bertie.config import override
+from bertie.config import override, unknown_key
 from bertie.model.config import FeatureLayers
 from bertie.model.lora import MATRICES
 from bertie.tasks.files import Columns
@@ -150,9 +149,7 @@ def change(recipe: FinetuneRecipe, task: str, settings: Iterable[str]) -> tuple[
         is_plain = "." in key or key in _names(FinetuneRecipe) or group is None
         if is_plain and key.partition(".")[0] not in _names(FinetuneRecipe):
             known = sorted({*own, *_names(FinetuneRecipe), *(name for one in GROUPS.values() for name in _names(one))})
-            close = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}."
-            raise ValueError(f"--set {setting}: unknown key {key!r}; {hint}")
+            raise ValueError(f"{setting}: {unknown_key(key, known)}")
         settled.append(setting if is_plain else f"{group}.{key}{equals}{value}")
     recipe = override(recipe, settled)  # at once: one mode is allowed without another only
     rate = FROZEN_LR if recipe.mode.is_frozen else LORA_LR if recipe.mode.lora_rank else None
