@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from argparse import Namespace
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +28,7 @@ from bertie.pretraining.recipe import change, model_config, read_recipe, recipe_
 from bertie.pretraining.run import Order, choose_attention, make_model, pretrain
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.loop import Budget
-from bertie.training.runlog import RunLog, read_log
+from bertie.training.runlog import read_log
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SMALL = (
@@ -199,15 +198,29 @@ def test_killed_after_the_last_step_it_is_finished_when_gone_on_with(
     assert train(corpus_folder, tmp_path / "run", resumes=True).outcome == "finished before"
 
 
-def test_a_run_that_another_process_trains_is_refused(finished, corpus_folder, tmp_path):
-    shutil.copytree(finished, tmp_path / "run")
-    before = (tmp_path / "run" / "log.jsonl").read_bytes()
-    with (
-        closing(RunLog(tmp_path / "run" / "log.jsonl", 20)),
-        pytest.raises(ValueError, match="run is being trained by another process"),
-    ):
-        train(corpus_folder, tmp_path / "run", steps=25, resumes=True, allows_changes=True)
-    assert (tmp_path / "run" / "log.jsonl").read_bytes() == before
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_run_that_another_process_trains_is_refused_and_left_as_it_is(corpus_folder, tmp_path, step):
+    """A command on the same folder, while the first process takes its first step and later: anew and with --resume."""
+
+    def again(event, share):
+        if event["event"] != "train" or event["step"] != step:
+            return
+        before = files(tmp_path / "run")
+        for how in ({}, {"resumes": True, "allows_changes": True}):
+            with pytest.raises(
+                ValueError, match="run is being trained by another process: wait for it to end, or stop"
+            ):
+                train(corpus_folder, tmp_path / "run", steps=25, **how)
+        assert files(tmp_path / "run") == before
+        tried.append(step)
+
+    tried = []
+    assert train(corpus_folder, tmp_path / "run", steps=2, watch=again).outcome == "finished"
+    assert tried == [step]
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 @pytest.mark.parametrize("what", ["bertie.training.runlog.RunLog.write", "bertie.pretraining.run.save"])

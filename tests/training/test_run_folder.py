@@ -12,10 +12,17 @@ CPU = torch.device("cpu")
 
 def test_what_failed_before_its_first_step_is_begun_anew(tmp_path):
     run = tmp_path / "run"
-    begin(run, "lr = 1\n", False, False, Ranks(CPU))
-    write_card(run, {"data": "old"})
-    (run / LOG).touch()
-    begin(run, "lr = 2\n", False, False, Ranks(CPU))
+    with begin(run, "lr = 1\n", False, False, Ranks(CPU)):
+        write_card(run, {"data": "old"})
+        (run / LOG).touch()
+        with (
+            pytest.raises(ValueError, match="run is being trained by another process"),
+            begin(run, "lr = 2\n", False, False, Ranks(CPU)),
+        ):
+            pass
+        assert read_card(run) == {"data": "old"} and (run / "recipe.toml").read_text() == "lr = 1\n"
+    with begin(run, "lr = 2\n", False, False, Ranks(CPU)):
+        pass
     assert read_card(run) == {} and (run / "recipe.toml").read_text() == "lr = 2\n"
 
 
@@ -23,8 +30,11 @@ def test_what_failed_before_its_first_step_is_begun_anew(tmp_path):
 def test_what_has_begun_or_is_not_ours_is_left_alone(tmp_path, written):
     for name, text in written.items():
         (tmp_path / name).write_text(text)
-    with pytest.raises(ValueError, match=r"exists: give --out another name"):
-        begin(tmp_path, "lr = 2\n", False, False, Ranks(CPU))
+    with (
+        pytest.raises(ValueError, match=r"exists: give --out another name"),
+        begin(tmp_path, "lr = 2\n", False, False, Ranks(CPU)),
+    ):
+        pass
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == written
 
 
@@ -50,5 +60,17 @@ def test_the_commit_is_that_of_the_clone_the_code_runs_from(tmp_path, monkeypatc
 def test_killed_before_the_recipe_was_in_its_place_it_is_begun_anew(tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".recipe.toml.partial").write_text("a = ", encoding="utf-8")
-    begin(tmp_path / "run", "a = 1\n", True, False, Ranks(CPU))
+    with begin(tmp_path / "run", "a = 1\n", True, False, Ranks(CPU)):
+        pass
     assert (tmp_path / "run" / "recipe.toml").read_text(encoding="utf-8") == "a = 1\n"
+
+
+def test_a_file_in_the_place_of_the_folder_is_left_alone(tmp_path):
+    (tmp_path / "run").write_text("mine")
+    for resumes in (False, True):
+        with (
+            pytest.raises(ValueError, match="run exists, a file: give --out another name"),
+            begin(tmp_path / "run", "a = 1\n", resumes, False, Ranks(CPU)),
+        ):
+            pass
+    assert (tmp_path / "run").read_text() == "mine"

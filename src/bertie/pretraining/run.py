@@ -3,8 +3,8 @@
 import logging
 import os
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -68,10 +68,11 @@ def pretrain(order: Order, watch: Watch) -> Ending:
     """Train as ordered until the budget is used up or somebody asks to stop. Under torchrun, each rank calls it."""
     recipe = order.recipe
     set_up_process(recipe.threads, recipe.deterministic)
-    with joined(pick_device(recipe.device).type) as ranks, asked_to_stop() as asked:
-        if ranks.rank > 0:
-            logging.getLogger("bertie").setLevel(logging.ERROR)
-        parts = _prepare(order, ranks)
+    with (
+        joined(pick_device(recipe.device).type) as ranks,
+        asked_to_stop() as asked,
+        _begun(order, ranks) as parts,
+    ):
         state = State(make_optimizers(parts.model, recipe.optimizer))
         was_saved = load_state(order.out / STATES, parts.model, state, ranks)
         loop = loop_config(recipe, parts.corpus)
@@ -112,7 +113,11 @@ class _Parts:
     ranks: Ranks
 
 
-def _prepare(order: Order, ranks: Ranks) -> _Parts:
+@contextmanager
+def _begun(order: Order, ranks: Ranks) -> Iterator[_Parts]:
+    """The run folder made, and held against other processes as long as it is trained in."""
+    if ranks.rank > 0:
+        logging.getLogger("bertie").setLevel(logging.ERROR)
     recipe = order.recipe
     if order.has_board:
         load_writer()  # what is missing is said before anything is written
@@ -123,12 +128,12 @@ def _prepare(order: Order, ranks: Ranks) -> _Parts:
     if not recipe.init:
         check_memory(recipe, model_config(recipe, tokenizer.size, tokenizer.pad_id), ranks.device, ranks.count)
     model = make_model(recipe, tokenizer, ranks.device)
-    begin(order.out, to_toml(recipe), order.resumes, order.allows_changes, ranks)
-    card = _first_card(order.corpus, corpus, model, ranks)
-    known = read_card(order.out).get("corpus", card["corpus"])
-    if known != card["corpus"]:
-        raise ValueError(f"{order.out} was begun with another corpus ({known}): give that one, or begin a new run.")
-    return _Parts(order, corpus, tokenizer, spread(model, recipe.sharding, ranks), card, ranks)
+    with begin(order.out, to_toml(recipe), order.resumes, order.allows_changes, ranks):
+        card = _first_card(order.corpus, corpus, model, ranks)
+        known = read_card(order.out).get("corpus", card["corpus"])
+        if known != card["corpus"]:
+            raise ValueError(f"{order.out} was begun with another corpus ({known}): give that one, or begin a new run.")
+        yield _Parts(order, corpus, tokenizer, spread(model, recipe.sharding, ranks), card, ranks)
 
 
 def make_model(recipe: Recipe, tokenizer: Tokenizer, device: torch.device) -> Model:

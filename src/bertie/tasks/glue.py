@@ -116,7 +116,11 @@ def run_glue(suite: Suite, watch: Watch) -> Result:
     """Fine-tune on each task, judge the models on the held-out parts, write the table to OUT/card.json and the best
     models' predictions to OUT/submission and OUT/submission.zip."""
     orders = _orders(suite)
-    begin(suite.out, _toml(suite), suite.resumes, suite.allows_changes, Ranks(torch.device("cpu")))
+    with begin(suite.out, _toml(suite), suite.resumes, suite.allows_changes, Ranks(torch.device("cpu"))):
+        return _run_all(suite, orders, watch)
+
+
+def _run_all(suite: Suite, orders: Mapping[str, Order], watch: Watch) -> Result:
     for number, order in enumerate(orders.values(), 1):
         logger.info("%s, task %d of %d:", order.name, number, len(orders))
         ending = finetune_seeds(order, suite.seeds, watch)

@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -79,8 +79,7 @@ def finetune(order: Order, watch: Watch) -> Ending:
     """Learn as ordered until all epochs are read, the score gains no more, or somebody asks to stop."""
     recipe = order.recipe
     set_up_process(recipe.threads, recipe.deterministic)
-    with asked_to_stop() as asked:
-        parts = _prepare(order)
+    with asked_to_stop() as asked, _begun(order) as parts:
         state = State(make_optimizers(parts.model, recipe.optimizer))
         was_saved = load_state(order.out / STATES, parts.model, state, parts.ranks)
         loop = loop_config(recipe, len(parts.train))
@@ -171,7 +170,9 @@ class _Examples(NamedTuple):
     dev: list[Example]
 
 
-def _prepare(order: Order) -> Parts:
+@contextmanager
+def _begun(order: Order) -> Iterator[Parts]:
+    """The run folder made, and held against other processes as long as it is trained in."""
     folder = model_folder(order.model)
     require_model(folder)
     kind = named(order.name)
@@ -190,9 +191,9 @@ def _prepare(order: Order) -> Parts:
     model = make_model(folder, task, order.recipe).to(ranks.device)
     tokenizer = Tokenizer.load(folder)
     parts = Parts(order, task, tokenizer, examples, model, ranks)
-    begin(order.out, recipe_toml(order), order.resumes, order.allows_changes, ranks)
-    _write_first_card(parts, train_file, dev_file)
-    return parts
+    with begin(order.out, recipe_toml(order), order.resumes, order.allows_changes, ranks):
+        _write_first_card(parts, train_file, dev_file)
+        yield parts
 
 
 def _hooks(parts: Parts, loop: LoopConfig, best: Best, asked: Asked, report: Callable[[Event], None]) -> Hooks:

@@ -119,8 +119,11 @@ def sweep(plan: Sweep, watch: Watch) -> Swept:
     train, dev = find_parts(order.data, named(order.name), order.dev)
     if dev is None and not all(recipe.held_out for recipe, _ in plan.variants.values()):
         raise ValueError("runs are compared by scores, so something must be held out: leave out held_out=0.")
-    begin(order.out, recipe_toml(order), order.resumes, order.allows_changes, alone("cpu"))
-    data = hashes(train, dev)
+    with begin(order.out, recipe_toml(order), order.resumes, order.allows_changes, alone("cpu")):
+        return _run_all(plan, hashes(train, dev), watch)
+
+
+def _run_all(plan: Sweep, data: Mapping[str, str | None], watch: Watch) -> Swept:
     planned = [(setting, number) for setting in plan.variants for number in range(plan.num_seeds)]
     runs: list[Run] = []
     for count, (setting, number) in enumerate(planned):
@@ -162,9 +165,9 @@ def _finish(order: Order, data: Mapping[str, str | None], watch: Watch) -> Endin
     """See to it that the run is finished; how it ended if it was stopped before that."""
     card = read_card(order.out)
     if "collapsed" in card:  # which is written at a run's end
-        begin(order.out, recipe_toml(order), True, False, alone("cpu"))
-        if card["data"] != data:
-            raise ValueError(f"{order.out} learned from other examples: give those, or begin anew elsewhere.")
+        with begin(order.out, recipe_toml(order), True, False, alone("cpu")):
+            if card["data"] != data:
+                raise ValueError(f"{order.out} learned from other examples: give those, or begin anew elsewhere.")
         return None
     ending = finetune(replace(order, resumes=order.resumes and order.out.exists()), watch)
     return ending if ending.outcome == "stopped" else None

@@ -1,43 +1,72 @@
 """The run folder: begun once, gone on with by the same recipe alone, and a card of what the run is and came to."""
 
 import json
+import os
 import platform
 import resource
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
-from bertie.sealed import write_file
+from bertie.sealed import lock, write_file
 from bertie.training.distributed import Ranks
 from bertie.version import __version__
 
 RECIPE, CARD, LOG, STATES, MODEL = "recipe.toml", "card.json", "log.jsonl", "state", "model"
 
 
-def begin(folder: Path, recipe: str, resumes: bool, allows_changes: bool, ranks: Ranks) -> None:
+@contextmanager
+def begin(folder: Path, recipe: str, resumes: bool, allows_changes: bool, ranks: Ranks) -> Iterator[None]:
     """Make the folder with its recipe; ValueError if it is there and not to be gone on with, or was begun by another
-    recipe, which is said key by key. A run that failed before its first step, as for want of memory, counts as none."""
-    is_there = folder.is_file() or (folder.is_dir() and _has_begun(folder))
-    is_there = ranks.agree([is_there])[0] > 0  # asked of all ranks before the first one makes it
-    if is_there and not resumes:
-        raise ValueError(f"{folder} exists: give --out another name, or go on with that run by --resume.")
-    path = folder / RECIPE
-    if is_there and not path.is_file():
-        raise ValueError(f"{folder} is no run that could be gone on with: it has no {RECIPE}.")
-    changed = differences(path.read_text(encoding="utf-8"), recipe) if is_there else []
-    if changed and not allows_changes:
-        raise ValueError(
-            f"{folder} was begun with another recipe ({'; '.join(changed)}): repeat the command it was begun with, or "
-            "say --allow-changes."
-        )
-    if ranks.rank == 0:
-        write_file(path, recipe.encode())
-        if not is_there:
-            (folder / CARD).unlink(missing_ok=True)
-    ranks.agree([0])  # no rank reads a card that is on its way out
+    recipe, which is said key by key. A run that failed before its first step, as for want of memory, counts as none.
+
+    In the block no other process can begin or go on with this run: one that tries has changed nothing.
+    """
+    if folder.is_file():
+        raise ValueError(f"{folder} exists, a file: give --out another name.")
+    with _locked(folder, ranks):
+        is_there = ranks.agree([_has_begun(folder)])[0] > 0  # asked of all ranks before the first one writes
+        if is_there and not resumes:
+            raise ValueError(f"{folder} exists: give --out another name, or go on with that run by --resume.")
+        path = folder / RECIPE
+        if is_there and not path.is_file():
+            raise ValueError(f"{folder} is no run that could be gone on with: it has no {RECIPE}.")
+        changed = differences(path.read_text(encoding="utf-8"), recipe) if is_there else []
+        if changed and not allows_changes:
+            raise ValueError(
+                f"{folder} was begun with another recipe ({'; '.join(changed)}): repeat the command it was begun with, "
+                "or say --allow-changes."
+            )
+        if ranks.rank == 0:
+            write_file(path, recipe.encode())
+            if not is_there:
+                (folder / CARD).unlink(missing_ok=True)
+        ranks.agree([0])  # no rank reads a card that is on its way out
+        yield
+
+
+@contextmanager
+def _locked(folder: Path, ranks: Ranks) -> Iterator[None]:
+    """The folder, made if need be, held by the first rank, whose lock goes with its process; ValueError on all ranks
+    if another process holds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        is_taken = False
+        if ranks.rank == 0:
+            try:
+                lock(handle)
+            except BlockingIOError:
+                is_taken = True
+        if ranks.agree([is_taken])[0]:
+            raise ValueError(f"{folder} is being trained by another process: wait for it to end, or stop it.")
+        yield
+    finally:
+        os.close(handle)
 
 
 def _has_begun(folder: Path) -> bool:

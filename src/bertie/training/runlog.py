@@ -11,29 +11,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from bertie.sealed import lock
-
 Event = Mapping[str, str | int | float]  # `event` says what happened; `step` after how many steps
 NUM_LAPS = 20
 
 
 class RunLog:
-    """The log of a run folder. What was logged after the step that a run goes on from is cut off first.
-
-    As long as it is open, no other process can open it to write: ValueError, so that no two train one run.
-    """
+    """The log of a run folder. What was logged after the step that a run goes on from is cut off first."""
 
     def __init__(self, path: Path, step: int = 0) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a", encoding="utf-8", buffering=1)  # each line is in the file when it is written
-        try:
-            lock(self._file.fileno())
-        except BlockingIOError:
-            self._file.close()
-            raise ValueError(
-                f"{path.parent} is being trained by another process: wait for it to end, or stop it."
-            ) from None
         _cut(path, step)
+        self._file = path.open("a", encoding="utf-8", buffering=1)  # each line is in the file when it is written
 
     def write(self, event: Event) -> None:
         """Append the event; a number that is not finite is written as null, since JSON has no word for it."""
