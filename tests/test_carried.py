@@ -1,3 +1,5 @@
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,21 @@ from bertie.cli import run
 from bertie.tasks.trained import Trained
 
 NAME = carried.DEFAULT
+MOST_BYTES, MOST_PARAMETERS = 32_000_000, 30_000_000
+HEADINGS = re.compile(r"^## .*$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", carried.names())
+def test_what_the_package_carries_is_whole(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = carried.model_folder(name)
+    assert {"bertie.json", "model.int8.safetensors", "vocab.txt"} <= {path.name for path in folder.iterdir()}
+    assert bertie.load(name, "cpu").fill(["The capital of France is [MASK]."])  # what the seal says is so
+    assert run(["models", name, "--json"]) == 0
+    one = json.loads(capsys.readouterr().out)
+    assert one["bytes"] <= MOST_BYTES and one["parameters"] <= MOST_PARAMETERS
+    assert one["language"] and one["summary"]
+    wanted = HEADINGS.findall((carried.MODELS / "README.md").read_text(encoding="utf-8"))
+    assert len(wanted) > 5 and set(wanted) <= set(HEADINGS.findall(one["card"]))
 
 
 def test_a_path_comes_first_then_the_model_in_a_run_then_a_name(
@@ -79,6 +96,32 @@ def test_what_learns_from_it_learns_in_full_precision(carries: Path, tmp_path: P
     before, after = bertie.load(NAME).model, Trained.load(out, "cpu").model
     assert not after.encoder.layers[0].attention.output.weight.equal(before.encoder.layers[0].attention.output.weight)
     assert f'model = "{NAME}"' in (out / "recipe.toml").read_text()  # not a path of this machine
+
+
+def test_models_are_listed(carries: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["models"]) == 0
+    table, _, summary = capsys.readouterr().out.partition("\n\n")
+    assert table.splitlines()[2].split()[0] == NAME
+    assert summary == f"{NAME}: It knows nothing, but is there.\n"
+    assert run(["models", "--json"]) == 0
+    one = json.loads(capsys.readouterr().out)
+    assert run(["inspect", NAME, "--json"]) == 0
+    assert one["parameters"] == sum(json.loads(capsys.readouterr().out)["parameters"].values())
+    assert one["bytes"] == sum(path.stat().st_size for path in carries.iterdir())
+    assert (one["name"], one["language"]) == (NAME, "en")
+    assert run(["models", NAME]) == 0
+    assert capsys.readouterr().out.rstrip() == (carries / "card.md").read_text().rstrip()
+
+
+def test_a_package_without_models_says_so_and_how_to_make_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(carried, "MODELS", tmp_path)
+    assert run(["models", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "" and "The package carries no model" in captured.err and "bertie convert" in captured.err
+    assert run(["models", NAME]) == 2
+    assert f"'{NAME}' is no model that the package carries: none." in capsys.readouterr().err
 
 
 def test_estimators_begin_with_it(carries: Path) -> None:

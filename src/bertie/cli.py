@@ -11,7 +11,7 @@ from types import FrameType
 import click
 
 from bertie import __version__, console
-from bertie.commands import completion, demo, features, glue, models, pretraining, report, tasks, text
+from bertie.commands import carried, completion, demo, features, glue, models, pretraining, report, tasks, text
 from bertie.sealed import FULL
 
 USER_ERROR, INTERRUPTED, TERMINATED = 2, 130, 143
@@ -48,7 +48,14 @@ COMMANDS: Mapping[str, Sequence[click.Command]] = {
     "Text": (text.vocab, text.tokenize, text.corpus),
     "Pre-training": (pretraining.plan, pretraining.pretrain),
     "Labels": (tasks.finetune, tasks.evaluate, tasks.predict, glue.glue),
-    "A model put to work": (models.embed, models.fill, features.features, models.inspect, models.convert),
+    "A model put to work": (
+        carried.models,
+        models.embed,
+        models.fill,
+        features.features,
+        models.inspect,
+        models.convert,
+    ),
     "And": (report.report, demo.demo, completion.completion),
 }
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
+from bertie.carried import names
+
 RECIPES = Path(__file__).parents[1] / "recipes"
 
 
@@ -27,6 +29,11 @@ def completion(context: click.Context, shell: str) -> None:
 def recipes(context: click.Context, option: click.Parameter, beginning: str) -> list[str]:
     """The recipes for pre-training; read from their folder, since to import them takes torch's seconds."""
     return sorted(path.stem for path in RECIPES.glob(f"{beginning}*.toml"))
+
+
+def models(context: click.Context, option: click.Parameter, beginning: str) -> list[str]:
+    """The models that the package carries."""
+    return [name for name in names() if name.startswith(beginning)]
 
 
 def presets(context: click.Context, option: click.Parameter, beginning: str) -> list[str]:
