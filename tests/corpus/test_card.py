@@ -10,7 +10,7 @@ def test_the_card_as_a_person_reads_it():
         "train": {"documents": 1200, "sentences": 5000, "tokens": 99_000},
         "validation": {"documents": 1, "sentences": 2, "tokens": 3},
     }
-    card = CorpusCard("en", counts, {"tags": 1234, "empty documents": 5}, {"a.txt": 7}, 4.4321, 0.00125)
+    card = CorpusCard("en", counts, {"tags": 1234, "empty documents": 5}, {"a.txt": 7, "b.txt": 1}, 4.4321, 0.00125)
     assert card.rows() == [
         ("language", "en"),
         ("train", "1,200 documents, 5,000 sentences, 99,000 tokens"),
@@ -20,6 +20,7 @@ def test_the_card_as_a_person_reads_it():
         ("empty documents", "5"),
         ("tags", "1,234"),
         ("not UTF-8 in a.txt", "7 bytes dropped"),
+        ("not UTF-8 in b.txt", "1 byte dropped"),
     ]
 
 

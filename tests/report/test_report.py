@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 
 from bertie.cli import run
+from bertie.report.runs import read_runs
+from bertie.report.words import Words
 from tests.report.conftest import MakeRun
 
 LIMIT = 5_000_000  # bytes of a report
@@ -50,6 +52,38 @@ def test_an_empty_log_makes_a_page_too(make_run: MakeRun, tmp_path: Path) -> Non
     begun = make_run("begun", is_finished=False)
     (begun / "log.jsonl").unlink()
     assert "log.jsonl is missing: there are no curves." in page_of(tmp_path, str(begun))
+
+
+@pytest.fixture(scope="session")
+def made_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a vocabulary and a corpus, as their commands make them."""
+    root = tmp_path_factory.mktemp("made")
+    (root / "text.txt").write_text("\n\n".join(f"The {number}th cat sat on a mat." for number in range(30)))
+    text, vocabulary = str(root / "text.txt"), str(root / "words")
+    assert run(["vocab", text, "--size", "120", "--out", vocabulary]) == 0
+    assert run(["corpus", text, "--vocab", vocabulary, "--out", str(root / "corpus"), "--validation", "0.2"]) == 0
+    return root
+
+
+def test_a_corpus_and_a_vocabulary_have_their_card(made_folders: Path, tmp_path: Path) -> None:
+    page = page_of(tmp_path, str(made_folders / "corpus"))
+    counts = json.loads((made_folders / "corpus" / "meta.json").read_text())["counts"]
+    assert "Corpus of corpus" in page and f"{counts['train']['tokens']} tokens" in page
+    assert "Vocabulary of corpus" in page
+    assert not any(said in page for said in ("At a glance", "is missing", "not finished", 'id="recipes"'))
+    page = page_of(tmp_path, str(made_folders / "words"), "--language", "zh")
+    assert "words 的词表" in page and "words 的语料" not in page and "概览" not in page
+
+
+def test_a_corpus_stands_beside_the_run_that_learned_from_it(
+    made_folders: Path, make_run: MakeRun, tmp_path: Path
+) -> None:
+    learned = make_run("learned")
+    card = json.loads((learned / "card.json").read_text())
+    corpus = read_runs([made_folders / "corpus"], Words("en"))[0].card["corpus"]
+    (learned / "card.json").write_text(json.dumps(card | {"corpus": corpus}))
+    page = page_of(tmp_path, str(learned), str(made_folders / "corpus"))
+    assert "Corpus of corpus, learned" in page and "At a glance" in page
 
 
 @pytest.mark.parametrize(

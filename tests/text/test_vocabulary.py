@@ -199,7 +199,7 @@ def test_bytes_that_were_dropped_are_said(tmp_path, caplog):
     for name in "ab":
         (tmp_path / f"{name}.txt").write_bytes("a café and words ".encode("latin-1") * (30 if name == "a" else 20))
     learn_vocabulary(VocabularyConfig(150), [tmp_path], tmp_path / "new")
-    assert f"{tmp_path / 'a.txt'}: 30 bytes that are not UTF-8 were dropped, and some in 1 other files" in caplog.text
+    assert f"{tmp_path / 'a.txt'}: what is not UTF-8 was dropped, 30 bytes, and some in 1 other file;" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def report(
 ) -> None:
     """Write a page about the run folders RUN...: one file, to be opened from disk or sent to somebody.
 
-    RUN: what --out named for bertie pretrain, finetune or glue. Several are shown side by side.
+    RUN: what --out named for bertie pretrain, finetune or glue, or for corpus or vocab. Several are shown side by side.
     With --text, attention, masked words, words in context and the word table of their models are shown too, and RUN can
     be a model folder.
 

@@ -26,7 +26,6 @@ class CorpusCard:
         rows.append(("characters a token", f"{self.characters_per_token:.2f}"))
         rows.append(("unknown words", f"{self.unknown_share:.3%} of the tokens"))
         rows += [(what, f"{number:,}") for what, number in sorted(self.changes.items())]
-        rows += [
-            (f"not UTF-8 in {name}", f"{number:,} bytes dropped") for name, number in sorted(self.not_utf8.items())
-        ]
+        for name, number in sorted(self.not_utf8.items()):
+            rows.append((f"not UTF-8 in {name}", f"{number:,} byte{'' if number == 1 else 's'} dropped"))
         return rows

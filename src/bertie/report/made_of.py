@@ -9,15 +9,28 @@ from bertie.report.words import Words
 
 
 def made_of(runs: Sequence[Run], words: Words) -> Section | None:
-    """A card for each corpus that the runs learned from and for its vocabulary; None where none is known."""
-    corpora: dict[object, list[Run]] = {}
+    """A card for each corpus that the runs are or learned from and for its vocabulary; None where none is known."""
+    sources: dict[object, list[Run]] = {}
     for run in runs:
         corpus = run.card.get("corpus")
         if isinstance(corpus, Mapping):
-            corpora.setdefault(corpus.get("sha256"), []).append(run)
-    parts = [part for number, same in enumerate(corpora.values()) for part in _cards(str(number), same, words)]
+            sources.setdefault(corpus.get("sha256"), []).append(run)
+        elif run.is_source:  # a vocabulary
+            sources[run.name] = [run]
+    parts = [part for number, same in enumerate(sources.values()) for part in _cards(str(number), same, words)]
     heading = words("Corpus and vocabulary")
     return Section(id="corpus", heading=heading, parts=parts) if parts else None
+
+
+MEASURED = {
+    True: "Measured on text that the vocabulary was not learned from.",
+    False: "Measured on the text that the vocabulary was learned from: there was too little to hold some back.",
+}
+
+
+def _is_held_out(card: Mapping[str, object]) -> bool:
+    vocabulary = card.get("vocabulary")
+    return isinstance(vocabulary, Mapping) and vocabulary.get("measured_on") != "the text itself"
 
 
 def _cards(number: str, runs: Sequence[Run], words: Words) -> Iterator[Section]:
@@ -46,7 +59,7 @@ def _cards(number: str, runs: Sequence[Run], words: Words) -> Iterator[Section]:
         yield Section(
             id=f"vocabulary-{number}",
             heading=words("Vocabulary of {names}", names=names),
-            text=[words("Measured on text that the vocabulary was not learned from.")],
+            text=[words(MEASURED[_is_held_out(card)])],
             table=Table([words("what"), words("amount")], rows),
             parts=[part] if examples else [],
         )

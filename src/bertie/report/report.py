@@ -25,11 +25,12 @@ def make_report(
     looked_at: Sequence[str] = (),
     price: float | None = None,
 ) -> None:
-    """Write the page about these run folders, or model folders where there are texts to see a model at work on.
+    """Write the page about these folders of runs, corpora and vocabularies, or of models where there are texts to see a
+    model at work on.
 
     texts: what the models are shown at work on, each a text or a pair with ` ||| ` between its two; looked_at: words of
-    theirs to show in context; price: of an hour of a GPU. ValueError for a folder that is neither run nor model; what
-    is missing in one is said on the page.
+    theirs to show in context; price: of an hour of a GPU. ValueError for a folder that is none of these; what is
+    missing in one is said on the page.
     """
     if price is not None and not 0 <= price < float("inf"):
         raise ValueError(f"--price {price:g}: give what an hour of a GPU costs, a number not below 0.")
@@ -50,16 +51,18 @@ def _lead(runs: Sequence[Run], words: Words) -> list[str]:
 
 def _sections(runs: Sequence[Run], price: float | None, viewed: Viewed, words: Words) -> list[Section]:
     """What there is to show, in the order of the river."""
-    told = [run for run in runs if run.model != run.folder]  # a model folder tells nothing of how it was made
+    sources = [run for run in runs if run.is_source]
+    models = {run.name: run.model for run in runs if not run.is_source}
+    told = [run for run in runs if run.name in models and run.model != run.folder]  # a model alone has no story
     pretraining = [run for run in told if run.kind == "pretrain"]
     sections = [
         overview(told, words) if told else None,
-        made_of(pretraining, words),
+        made_of([*sources, *pretraining], words),
         curves("pretraining", words("Pre-training"), pretraining, words),
         scores(told, words),
         errors(told, words),
         curves("finetuning", words("Fine-tuning curves"), _labelled(told), words),
-        *(view_models({run.name: run.model for run in runs}, viewed, words) if viewed.texts else []),
+        *(view_models(models, viewed, words) if viewed.texts else []),
         cost(told, price, words),
         recipes(told, words) if told else None,
     ]

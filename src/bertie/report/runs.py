@@ -11,9 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertie.report.words import Words
+from bertie.sealed import sha256
 
 RECIPE, CARD, LOG, MODEL, HELD_OUT = "recipe.toml", "card.json", "log.jsonl", "model", "held_out.jsonl"
 CONFIG = "config.json"  # of a model
+META, VOCABULARY_CARD = "meta.json", "vocabulary.json"  # of a corpus
+ENTRIES = "vocab.txt"  # of a vocabulary
 Columns = Mapping[str, NDArray[np.float64]]  # by the figure's name, NaN where an event has none
 Card = Mapping[str, object]
 
@@ -50,9 +53,14 @@ class Run:
 
     @property
     def kind(self) -> str:
-        """pretrain, finetune or glue; where the card does not say, what the log looks like."""
+        """pretrain, finetune or glue, or corpus or vocabulary; where no card says it, what the log looks like."""
         stated = self.card.get("kind")
         return stated if isinstance(stated, str) else "pretrain" if "masked_loss" in self.log.steps else "finetune"
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it is no run but a corpus or a vocabulary, of which its card tells."""
+        return self.kind in ("corpus", "vocabulary")
 
     @property
     def model(self) -> Path | None:
@@ -62,7 +70,7 @@ class Run:
 
 
 def read_runs(folders: Sequence[Path], words: Words) -> list[Run]:
-    """The runs in these folders; ValueError for a folder that is neither a run nor a model."""
+    """The runs in these folders; ValueError for one that is none, and no model, corpus or vocabulary."""
     names = _names(folders)
     return [read_run(folder, name, words) for folder, name in zip(folders, names, strict=True)]
 
@@ -71,12 +79,13 @@ def read_run(folder: Path, name: str, words: Words) -> Run:
     if not folder.is_dir():
         raise ValueError(f"{folder} is {'a file' if folder.exists() else 'not there'}: give the folder of a run.")
     is_run = any((folder / one).is_file() for one in (RECIPE, CARD, LOG))
-    if not is_run and (folder / CONFIG).is_file():
-        return Run(name, folder, {}, "", Log(is_ended=True), ())
+    source = _source(folder)
+    if source is not None or (not is_run and (folder / CONFIG).is_file()):
+        return Run(name, folder, source or {}, "", Log(is_ended=True), ())
     if not is_run:
         raise ValueError(
             f"{folder} is no run: it has none of {RECIPE}, {CARD} and {LOG}. Give what --out named for bertie "
-            "pretrain, finetune or glue."
+            "pretrain, finetune or glue, or for corpus or vocab."
         )
     problems: list[str] = []
     recipe = _read_text(folder / RECIPE)
@@ -98,6 +107,18 @@ def read_run(folder: Path, name: str, words: Words) -> Run:
     if not log.is_ended and not each:
         problems.append(words("The run is not finished; its log comes to step {step}.", step=f"{log.last_step:,}"))
     return Run(name, folder, card or {}, recipe, log, tuple(problems), each)
+
+
+def _source(folder: Path) -> Card | None:
+    """The card of a corpus or of a vocabulary, as a run's card has it; None where the folder is neither."""
+    card = read_object(folder / CARD) or {}
+    if (folder / META).is_file():
+        meta, vocabulary = read_object(folder / META) or {}, read_object(folder / VOCABULARY_CARD)
+        corpus = {"sha256": sha256(folder / META), "counts": meta.get("counts")}
+        return {"kind": "corpus", "corpus": corpus, "text": card, "vocabulary": vocabulary}
+    if (folder / ENTRIES).is_file() and "figures" in card:
+        return {"kind": "vocabulary", "vocabulary": card}
+    return None
 
 
 def read_log(path: Path) -> Log | None:

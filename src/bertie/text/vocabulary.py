@@ -219,9 +219,13 @@ def _warn_of_dropped(tally: Tally) -> None:
         name, number = tally.not_utf8.most_common(1)[0]
         others = len(tally.not_utf8) - 1
         logger.warning(
-            "%s: %s bytes that are not UTF-8 were dropped%s; convert a file in another encoding first.",
-            *(name, f"{number:,}", f", and some in {others:,} other files" if others else ""),
+            "%s: what is not UTF-8 was dropped, %s%s; convert a file in another encoding first.",
+            *(name, _several(number, "byte"), f", and some in {_several(others, 'other file')}" if others else ""),
         )
+
+
+def _several(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _require_words(counts: WordCounts) -> None:
