@@ -47,6 +47,7 @@ IDEAS: dict[str, tuple[str, ...]] = {
     "batch-262k": ("batch=262144",),
     "length-64": ("pairs.max_length=64",),
     "length-256": ("pairs.max_length=256",),
+    "replaced": ("objective=masked+replaced",),
     "sentences": ("pairs.kind=full_sentences",),
     "linear": ("curve=linear", "warmup=0.02"),
     "decay-0.4": ("decay=0.4",),

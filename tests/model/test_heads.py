@@ -8,7 +8,7 @@ import torch
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 from bertie.model.config import Family, ModelConfig
-from bertie.model.encoder import Batch
+from bertie.model.encoder import Batch, pack
 from bertie.model.heads import HEADS, POOLINGS, Model, initialise, pool
 
 MakeModel = Callable[[ModelConfig, dict[str, int]], Model]
@@ -38,6 +38,33 @@ def test_masked_words_are_scored_where_asked(config: ModelConfig, make_model: Ma
     assert "masked" not in model(batch)
 
 
+def test_replaced_words_are_those_that_differ_from_the_text(config: ModelConfig, make_model: MakeModel) -> None:
+    """Only masked places are replaced, by draws that follow the seed; what fills a batch up is not asked about."""
+    model = make_model(config, {"masked": 0, "replaced": 0}).eval()
+    pad, mask_id = config.pad_id, 59
+    text = pack([[10, 11, 12, 13, 14, 15], [20, 21, 22], [pad, pad]])
+    places, unused = torch.tensor([2, 4, 7]), torch.tensor([0, 0])
+    batch = replace(
+        text,
+        ids_N=text.ids_N.index_fill(0, places, mask_id),
+        masked_M=torch.cat((places, unused)),
+        labels_M=torch.cat((text.ids_N[places], unused - 100)),
+    )
+    outputs = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        outputs.append(model(batch))
+    assert torch.equal(outputs[0]["replaced"], outputs[1]["replaced"])
+    labels_N = outputs[0]["is_replaced"]
+    assert labels_N[9:].isnan().all()
+    assert labels_N[:9].nonzero().flatten().tolist() == places.tolist(), "this seed draws no word of the text"
+    knowing = replace(batch, masked_M=places[:1], labels_M=torch.tensor([outputs[0]["masked"][0].argmax()]))
+    labels = [int(model(knowing)["is_replaced"][2]) for _ in range(200)]
+    assert 0 < sum(labels) < 200, "a word that is drawn and is the text's is not replaced"
+    outputs[0]["replaced"][:9].sum().backward()
+    assert model.heads["masked"].dense.weight.grad is None, "nothing is learned through the draw"
+
+
 def test_masked_words_are_scored_by_the_word_table(config: ModelConfig, make_model: MakeModel, batch: Batch) -> None:
     """Tied: no second table, and the loss reaches the words that are not in the text."""
     model = make_model(config, {"masked": 0})
@@ -51,7 +78,7 @@ def test_masked_words_are_scored_by_the_word_table(config: ModelConfig, make_mod
 @pytest.mark.parametrize(
     ("heads", "message"),
     [
-        ({"mask": 0}, "head 'mask' does not exist; allowed: masked, pooler, pair, span, choice, class, tag"),
+        ({"mask": 0}, "head 'mask' does not exist; allowed: masked, pooler, pair, span, choice, replaced, class, tag"),
         ({"class": 0}, "head 'class' is given 0 classes; allowed: at least 1"),
         ({"span": 2}, "head 'span' is given 2 classes; allowed: 0, since its size is given"),
     ],

@@ -1,7 +1,7 @@
 """hidden -> logits: the heads as each family has them, pooling, and the whole model with its initial values."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -12,9 +12,10 @@ from bertie.kernels.plain import sequence_of_tokens
 from bertie.model.config import ModelConfig
 from bertie.model.encoder import Batch, Encoder, Layer
 from bertie.model.features import Mixed, draw_feature_values
+from bertie.model.losses import NONE
 
 # Heads whose number of outputs is given by what they are; the others ("class", "tag") are told their classes.
-NUM_OUTPUTS = {"masked": 0, "pooler": 0, "pair": 2, "span": 2, "choice": 1}
+NUM_OUTPUTS = {"masked": 0, "pooler": 0, "pair": 2, "span": 2, "choice": 1, "replaced": 1}
 HEADS = (*NUM_OUTPUTS, "class", "tag")
 
 
@@ -50,8 +51,9 @@ class Model(nn.Module):
         """The hidden states, or the features in their place ("hidden", N D), and each head's logits under its name:
         "masked" (M V) where the batch names positions, "pair" and "class" (S C), "choice" (S), "tag" (N C), "span"
         (N 2), "pooler" (S D). With fused kernels and labels in the batch, "masked_loss" (a sum) and "masked_correct" (a
-        count) stand in place of "masked": the logits are written over. `read`: what `read` gives for the batch, where
-        that is known already."""
+        count) stand in place of "masked": the logits are written over. "replaced" (N), where the batch has labels, is
+        of the text with words of the model's own in the masked places, and "is_replaced" (N) what is right. `read`:
+        what `read` gives for the batch, where that is known already."""
         hidden_ND = self.read(batch) if read is None else read
         if "features" in self.heads:
             hidden_ND = self.heads["features"](hidden_ND, batch.starts_S)
@@ -66,7 +68,7 @@ class Model(nn.Module):
         elif "masked" in self.heads and batch.masked_M is not None:
             outputs["masked"] = self.heads["masked"](hidden_ND.index_select(0, batch.masked_M), words_VE)
         for name, shape in self.shapes.items():
-            if name in ("masked", "pooler"):
+            if name in ("masked", "pooler", "replaced"):
                 continue
             if shape.reads == "tokens":
                 read = hidden_ND
@@ -76,7 +78,24 @@ class Model(nn.Module):
                 read = pool(hidden_ND, batch.starts_S, shape.reads)
             logits = self.heads[name](read)
             outputs[name] = logits.squeeze(-1) if name == "choice" else logits
+        if "replaced" in self.heads and batch.labels_M is not None:
+            outputs["replaced"], outputs["is_replaced"] = self._spot(batch, outputs["masked"])
         return outputs
+
+    def _spot(self, batch: Batch, logits_MV: Tensor) -> tuple[Tensor, Tensor]:
+        """Of each token of the text with the masked words replaced by what the model itself says, drawn by its
+        probabilities: the logit of its being another than the text's, and the label (N, N). Nothing is learned through
+        the draw; what fills the batch up has no label."""
+        assert batch.masked_M is not None and batch.labels_M is not None
+        scores_MV = logits_MV.detach().float()
+        drawn_M = (scores_MV - torch.empty_like(scores_MV).exponential_().log()).argmax(-1)
+        is_used_M = batch.labels_M != NONE
+        here_M = batch.ids_N[batch.masked_M]  # what stands there, [MASK] in most places; where no slot is used it stays
+        text_N = batch.ids_N.index_copy(0, batch.masked_M, torch.where(is_used_M, batch.labels_M, here_M))
+        ids_N = batch.ids_N.index_copy(0, batch.masked_M, torch.where(is_used_M, drawn_M, here_M))
+        logits_N1 = self.heads["replaced"](self.encoder(replace(batch, ids_N=ids_N)))
+        labels_N = (ids_N != text_N).float().masked_fill(batch.ids_N == self.config.pad_id, torch.nan)
+        return logits_N1.squeeze(-1), labels_N
 
 
 @dataclass(frozen=True)
@@ -99,12 +118,14 @@ def head_shape(config: ModelConfig, name: str, num_classes: int) -> HeadShape:
         raise ValueError(f"head {name!r} is given {num_classes} classes; allowed: {allowed}.")
     num_outputs = NUM_OUTPUTS.get(name, num_classes)
     dropout = config.dropout if config.classifier_dropout is None else config.classifier_dropout
-    if config.features is not None and name in ("masked", "pooler", "pair"):
+    if config.features is not None and name in ("masked", "pooler", "pair", "replaced"):
         raise ValueError(f"head {name!r} reads the last layer: a model with features has none; leave one of them out.")
     if name in ("masked", "pooler"):
         return HeadShape(name, 0, "tokens" if name == "masked" else "cls", "none", 0.0)
     if name == "pair":
         return HeadShape(name, 2, "pooler", "none", dropout if config.family == "albert" else 0.0)
+    if name == "replaced":
+        return HeadShape(name, 1, "tokens", "normed", 0.0)
     is_token_wise = name in ("tag", "span")
     if config.features is not None:
         return HeadShape(name, num_outputs, "tokens" if is_token_wise else "mean", "none", dropout)

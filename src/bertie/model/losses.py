@@ -38,7 +38,8 @@ def number_loss(logits_S1: Tensor, numbers_S: Tensor) -> Loss:
 
 
 def labels_loss(logits_SC: Tensor, labels_SC: Tensor) -> Loss:
-    """Binary cross-entropy of each class by itself, where a text may have several: labels 0.0 and 1.0."""
+    """Binary cross-entropy of each class by itself, where a text may have several, or of each token's having been
+    replaced: labels 0.0 and 1.0."""
     known_SC = labels_SC.nan_to_num()
     losses_SC = functional.binary_cross_entropy_with_logits(logits_SC.float(), known_SC, reduction="none")
     return _sum_where_labelled(losses_SC, labels_SC)

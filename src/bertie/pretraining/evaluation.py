@@ -16,12 +16,12 @@ from bertie.model.device import pick_device
 from bertie.model.encoder import Batch
 from bertie.model.folder import load
 from bertie.model.heads import Model
-from bertie.pretraining.drawing import validation_batches
-from bertie.pretraining.objective import Objective, loss
+from bertie.pretraining.drawing import VALIDATION_SEED, validation_batches
+from bertie.pretraining.objective import HEADS, Objective, loss
 from bertie.pretraining.recipe import Recipe, read_recipe
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.distributed import Ranks
-from bertie.training.loop import Drawn
+from bertie.training.loop import Drawn, seed_draws
 from bertie.training.run_folder import MODEL, RECIPE, read_card
 
 logger = logging.getLogger(__name__)
@@ -53,6 +53,8 @@ def evaluate_folder(
         logger.info("%s holds no text back: its training part is read.", corpus_folder)
     is_pretrained = is_run and read_card(folder).get("kind") == "pretrain"
     recipe = read_recipe(str(folder / RECIPE)) if is_pretrained else google_masks(model, place)
+    if "replaced" in HEADS[recipe.objective]:
+        recipe = replace(recipe, objective="masked")  # the other head is not in the model folder
     batches = validation_batches(corpus.validation or corpus.train, tokenizer, recipe)
     chosen = pick_device(device)
     found = evaluate(model.to(chosen), batches, precision, Ranks(chosen), report)
@@ -93,6 +95,7 @@ def evaluate(
     for first in range(0, len(batches), ranks.count):
         index = first + ranks.rank
         drawn = batches[min(index, len(batches) - 1)]
+        seed_draws(VALIDATION_SEED, index, ranks.device)  # words that the model puts in are drawn alike each time
         with torch.autocast(ranks.device.type, torch.bfloat16, enabled=precision == "bf16"):
             parts = loss(model, drawn.batch.to(ranks.device))
         for name, part in parts.items() if index < len(batches) else ():

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bertie.model.encoder import Batch
-from bertie.model.losses import Loss, masked_loss, pair_loss
+from bertie.model.losses import Loss, labels_loss, masked_loss, pair_loss
 from bertie.pretraining.masking import UNUSED, Masked, MaskingConfig, Text, mask, most_masked, num_to_mask
 from bertie.pretraining.pairs import NO_PAIR, Sequences
 from bertie.training.loop import Drawn, Part
@@ -18,12 +18,15 @@ from bertie.training.loop import Drawn, Part
 Ints = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
-Objective = Literal["masked", "pair", "masked+pair", "causal"]
-# The heads of each. `causal` is the paper's control: each word guessed from those before it, by the masked-word head.
+Objective = Literal["masked", "pair", "masked+pair", "masked+replaced", "causal"]
+# The heads of each. `masked+replaced` asks besides which words of a text are the model's own: ELECTRA's question, with
+# one network to put them in and to find them. `causal` is the paper's control: each word guessed from those before it,
+# by the masked-word head.
 HEADS: Mapping[Objective, Mapping[str, int]] = {
     "masked": {"masked": 0},
     "pair": {"pair": 0},
     "masked+pair": {"masked": 0, "pair": 0},
+    "masked+replaced": {"masked": 0, "replaced": 0},
     "causal": {"masked": 0},
 }
 
@@ -103,6 +106,8 @@ def make_batch(
     num_targets = {} if hidden is None else {"masked": int((hidden.labels_M != UNUSED).sum())}
     if has_pairs:
         num_targets["pair"] = int((rows.labels_S != NO_PAIR).sum())
+    if "replaced" in HEADS[objective]:
+        num_targets["replaced"] = len(text.ids_N)
     ids_N = text.ids_N if hidden is None else hidden.ids_N
     starts_S, num_fill = _filled_starts(text.starts_S, slots)
     positions_N = np.arange(starts_S[-1]) - np.repeat(starts_S[:-1], np.diff(starts_S))
@@ -125,7 +130,7 @@ def num_fillers(num_tokens: int, max_length: int) -> int:
     return -(-num_tokens // max_length)
 
 
-def loss(model: nn.Module, batch: Batch) -> dict[str, Part]:
+def loss(model: nn.Module, batch: Batch, replaced_weight: float = 1.0) -> dict[str, Part]:
     """What the model makes of the batch, by objective."""
     outputs: Mapping[str, Tensor] = model(batch)
     parts: dict[str, Part] = {}
@@ -135,6 +140,10 @@ def loss(model: nn.Module, batch: Batch) -> dict[str, Part]:
         parts["masked"] = _part(masked_loss, outputs["masked"], batch.labels_M)
     if batch.pair_S is not None:
         parts["pair"] = _part(pair_loss, outputs["pair"], batch.pair_S)
+    if "replaced" in outputs:
+        total, _ = labels_loss(outputs["replaced"], outputs["is_replaced"])
+        num_correct = ((outputs["replaced"] > 0).float() == outputs["is_replaced"]).sum()
+        parts["replaced"] = Part(total, num_correct, replaced_weight)
     return parts
 
 

@@ -41,6 +41,9 @@ class Recipe:
     optimizer: OptimizerConfig
     counts: Literal["sequences", "tokens"] = "sequences"  # tokens: parts of equal size, filled with whole sequences
     objective: Objective = "masked+pair"
+    replaced_weight: float = (
+        10.0  # of that objective's loss beside the masked words'; at ELECTRA's 50 one network learns neither
+    )
     shape: ShapeConfig = field(default_factory=ShapeConfig)
     zero_outputs: bool = False  # projections back into the stream start at zero: each layer adds nothing yet
     pairs: PairsConfig = field(default_factory=PairsConfig)
@@ -87,10 +90,21 @@ class Recipe:
             raise ValueError("two phases need a budget in steps of equal size: say long_length=none for one.")
         if self.loop.seed < 0:
             raise ValueError(f"seed is {self.loop.seed}; it must be 0 or more.")
-        unfused = [name for name, chosen in (("compile", self.compile), ("recompute", self.recompute)) if chosen]
+        chosen = {
+            "compile": self.compile,
+            "recompute": self.recompute,
+            "replaced words": "replaced" in HEADS[self.objective],
+        }
+        unfused = [name for name, is_chosen in chosen.items() if is_chosen]
         if self.kernels == "fused" and unfused:
             raise ValueError(f"kernels 'fused' go without {' and '.join(unfused)}: leave out one or the other.")
-        for name, least in (("epochs", 0.0), ("threads", 0), ("keep", 0), ("validation_sequences", 0)):
+        for name, least in (
+            ("replaced_weight", 0.0),
+            ("epochs", 0.0),
+            ("threads", 0),
+            ("keep", 0),
+            ("validation_sequences", 0),
+        ):
             number = getattr(self, name)
             if number is not None and not number > least:
                 raise ValueError(f"{name} is {number}; it must be more than {least:g}.")

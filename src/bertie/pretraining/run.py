@@ -29,7 +29,7 @@ from bertie.pretraining.recipe import Recipe, longest, model_config, with_dropou
 from bertie.sealed import sha256
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.distributed import Ranks, bare, joined, set_up_process, spread, whole
-from bertie.training.loop import Batches, Budget, Hooks, LoopConfig, Loss, State, fit, fraction_done, place_of
+from bertie.training.loop import Batches, Budget, Hooks, LoopConfig, Loss, Part, State, fit, fraction_done, place_of
 from bertie.training.optimizers import make_optimizers
 from bertie.training.resume import load_state, save_state, saying_what_is_left
 from bertie.training.run_folder import LOG, MODEL, STATES, begin, made_with, peak_memory, read_card, write_card
@@ -167,7 +167,11 @@ def new_network(recipe: Recipe, config: ModelConfig, device: torch.device) -> Mo
 
 def choose_loss(recipe: Recipe) -> Loss[Batch]:
     """From a model and a batch to what is learned; compiled with all that the model does, if the recipe says so."""
-    compiled: Loss[Batch] = torch.compile(loss, dynamic=False) if recipe.compile else loss
+
+    def learn(model: nn.Module, batch: Batch) -> dict[str, Part]:
+        return loss(model, batch, recipe.replaced_weight)
+
+    compiled: Loss[Batch] = torch.compile(learn, dynamic=False) if recipe.compile else learn
     return compiled
 
 
@@ -183,7 +187,7 @@ def choose_kernels(recipe: Recipe, config: ModelConfig, device: torch.device) ->
     """Those that the recipe names; on its `auto`, the best ones there are that can do the rest of what it wants."""
     if recipe.kernels != "auto":
         return recipe.kernels
-    if recipe.compile or recipe.recompute or recipe.sharding == "fsdp":
+    if recipe.compile or recipe.recompute or recipe.sharding == "fsdp" or "replaced" in HEADS[recipe.objective]:
         return "plain"
     return best_kernels(config, device, recipe.loop.precision)
 
@@ -276,11 +280,14 @@ def _hooks(parts: _Parts, place: Callable[[int], Place], asked: Asked, log: _Log
 
 
 def _save_model(folder: Path, model: nn.Module, tokenizer: Tokenizer, ranks: Ranks) -> None:
-    """Write the model folder from the first rank, the weights gathered from all."""
+    """Write the model folder from the first rank, the weights gathered from all, without the head that no other program
+    has: the one that tells replaced words, which has done its work when the run ends."""
     assert isinstance(model, Model)
     weights = {name: whole(tensor.detach()).cpu() for name, tensor in model.state_dict().items()}
     if ranks.rank == 0:
-        copy = Model(model.config, num_classes(model))
+        heads = {name: number for name, number in num_classes(model).items() if name != "replaced"}
+        weights = {name: tensor for name, tensor in weights.items() if not name.startswith("heads.replaced.")}
+        copy = Model(model.config, heads)
         copy.load_state_dict(weights, assign=True)
         save(folder, copy, tokenizer.files())
 

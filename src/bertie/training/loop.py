@@ -38,10 +38,11 @@ class Drawn(Generic[Batch]):
 
 
 class Part(NamedTuple):
-    """What became of one objective's targets, summed over them."""
+    """What became of one objective's targets, summed over them, and how much its mean counts beside the others'."""
 
     loss: Tensor
     num_correct: Tensor | None = None
+    weight: float = 1.0
 
 
 Batches = Callable[[int], Drawn[Batch]]  # by their number in the run
@@ -262,7 +263,7 @@ def _accumulate(
     """
     figures: dict[str, Tensor] = {}
     for turn in turns:
-        _seed(config.seed, turn.number, ranks.device)
+        seed_draws(config.seed, turn.number, ranks.device)
         with gradients_exchanged(model, is_last=turn is turns[-1]):
             with torch.autocast(ranks.device.type, torch.bfloat16, enabled=config.precision == "bf16"):
                 parts = loss(model, turn.drawn.batch)
@@ -285,11 +286,12 @@ def _means(parts: Mapping[str, Part], weight: float, num_targets: Mapping[str, i
         for name, part in parts.items()
         if part.num_correct is not None
     }
-    return {"loss": torch.stack(list(losses.values())).sum(), **losses, **accuracies}
+    weighted = [losses[f"{name}_loss"] * part.weight for name, part in parts.items()]
+    return {"loss": torch.stack(weighted).sum(), **losses, **accuracies}
 
 
-def _seed(seed: int, number: int, device: torch.device) -> None:
-    """Seed the generators that dropout draws from: torch has no other way to hand it one."""
+def seed_draws(seed: int, number: int, device: torch.device) -> None:
+    """Seed the generators that a pass draws from, as dropout does: torch has no other way to hand it one."""
     drawn = int(np.random.SeedSequence((seed, number)).generate_state(1, np.uint64)[0])
     torch.default_generator.manual_seed(drawn)  # torch.manual_seed looks for devices that are not there, at 0.3 ms
     if device.type != "cpu":
