@@ -116,13 +116,14 @@ def prepare(arguments: argparse.Namespace) -> None:
     random.Random(0).shuffle(stretches)
     (arguments.work / HELD_OUT).write_text("\n".join(stretches[:NUM_STRETCHES]) + "\n", encoding="utf8")
     kept = [str(path) for path in files if path not in set(held_out)]
+    work = ("--workers", arguments.workers, "--document", "file")  # a book is one document, not one a paragraph
     for size in arguments.sizes:
         vocabulary, corpus = arguments.work / f"vocabulary-{size}", corpus_of(arguments.work, size)
         cased = ["--cased"] if arguments.cased else []
         if not vocabulary.exists():
-            bertie("vocab", *kept, "--size", size, "--out", vocabulary, "--workers", arguments.workers, *cased)
+            bertie("vocab", *kept, "--size", size, "--out", vocabulary, *work, *cased)
         if not corpus.exists():
-            bertie("corpus", *kept, "--vocab", vocabulary, "--out", corpus, "--workers", arguments.workers)
+            bertie("corpus", *kept, "--vocab", vocabulary, "--out", corpus, *work)
     print(f"{len(kept)} files for learning, {len(held_out)} held out: {len(stretches):,} stretches")
 
 
