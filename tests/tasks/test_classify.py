@@ -78,8 +78,7 @@ def test_predictions_and_scores(tokenizer):
 
 
 def test_several_labels(tokenizer):
-    gold = [Example(text="a", label="red| big"), Example(text="b", labels=("red",)), Example(text="c", label="")]
-    gold[2] = Example(text="c", labels=())
+    gold = [Example(text="a", labels=("red", "big")), Example(text="b", labels=("red",)), Example(text="c", labels=())]
     task = Classify(several=True).learn(gold)
     assert task.labels == ("big", "red")
     rows = task.encode(gold, tokenizer)
@@ -91,6 +90,8 @@ def test_several_labels(tokenizer):
     assert [one.labels for one in predictions] == [("big", "red"), ("red",), ("big",)]
     assert task.score(predictions, gold)["micro_f1"] == pytest.approx(2 * 3 / 7)
     assert task.problem_type == "multi_label_classification"
+    with pytest.raises(ValueError, match=r"metrics are for one label a text"):
+        Classify(several=True, metrics=("f1",))
     with pytest.raises(ValueError, match=r"list of labels: say --set several=true"):
         Classify().learn(gold)
 

@@ -120,6 +120,24 @@ def test_squads_official_files(tokenizer, tmp_path):
     assert read["nbest_predictions.json"]["a"][0].keys() == {"text", "probability", "start_logit", "end_logit"}
 
 
+def test_of_several_labels_each_is_shown(write, model_folder, tmp_path, capsys, caplog):
+    data = write("a.csv", "text,labels\n" + "the cat,pet|small\nthe dog,pet\nthe mat,\n" * 5)
+    finetune = ["finetune", "classify", str(data), "--dev", str(data), "--model", str(model_folder)]
+    learning = [f"--set={one}" for one in ("several=true", "epochs=60", "batch=5", "lr=3e-3", "dropout=0.0")]
+    assert run([*finetune, "--out", str(tmp_path / "run"), *QUICK, *learning]) == 0
+    assert "5 of 15 texts have an empty cell of labels" in caplog.text
+    capsys.readouterr()
+    assert run(["evaluate", str(tmp_path / "run"), str(data), "--device", "cpu"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["label", "precision", "recall", "f1", "examples"] in rows
+    assert ["pet", "1.0000", "1.0000", "1.0000", "10"] in rows
+    assert ["small", "1.0000", "1.0000", "1.0000", "5"] in rows
+    out = tmp_path / "predictions.jsonl"
+    assert run(["predict", str(tmp_path / "run"), str(data), "--out", str(out), "--device", "cpu"]) == 0
+    said = [json.loads(line)["labels"] for line in out.read_text().splitlines()[:3]]
+    assert said == [["pet", "small"], ["pet"], []]
+
+
 def test_of_tags_each_type_of_entity_is_shown(write, model_folder, tmp_path, capsys):
     data = write("a.txt", "The O\ncat B-CAT\n\ndog B-DOG\nsat O\n")
     finetune = ["finetune", "tag", str(data), "--dev", str(data), "--model", str(model_folder)]

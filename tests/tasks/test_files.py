@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from bertie.tasks.classify import Classify
 from bertie.tasks.files import Columns, Layout, find_file, read_answers, read_choices, read_tags, read_texts
 from bertie.tasks.named import find_parts, find_test, named
 from bertie.tasks.rows import read_table
@@ -175,6 +176,21 @@ def test_questions_in_rows(write):
     assert [one.answers for one in read_answers(write("a.jsonl", rows), ANY, PLAIN)] == [(Span("cat", 4),), ()]
     path = write("a.csv", "question,context,answer\nWho?,The cat.,cat\nWho?,The cat.,\n")
     assert [one.answers for one in read_answers(path, ANY, PLAIN)] == [(Span("cat", 4),), ()]
+
+
+def test_cells_of_several_labels(write, caplog):
+    several = Classify(several=True, separator=";")
+    path = write("a.csv", "text,labels\nthe cat,red; big\nthe dog,\na mat, \n")
+    assert [one.labels for one in named("classify").read(path, ANY, several)] == [("red", "big"), (), ()]
+    assert "2 of 3 texts have an empty cell of labels, and so count as having none of them" in caplog.text
+    assert f"({path}, line 3, {path}, line 4): leave out those that nobody has labelled." in caplog.text
+    assert [one.label for one in named("classify").read(path, ANY, Classify())] == ["red; big", None, ""]
+    caplog.clear()
+    rows = [{"text": "a", "label": ["red", 1.0]}, {"text": "b", "label": []}, {"text": "c", "label": None}]
+    rows += [{"text": "d"}, {"text": "e", "label": 2}]
+    found = named("classify").read(write("a.jsonl", rows), ANY, several)
+    assert [one.labels for one in found] == [("red", "1"), (), None, None, ("2",)]
+    assert "empty" not in caplog.text
 
 
 def test_endings(write):

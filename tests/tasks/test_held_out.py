@@ -16,6 +16,12 @@ def test_of_each_class_alike_and_the_same_each_time():
     assert hold_out(examples, 0.1, seed=1) != (kept, held)
 
 
+def test_of_each_set_of_labels_alike():
+    examples = [Example(labels=(("a", "b"), ("b", "a"), ("b",), ())[number % 4]) for number in range(80)]
+    _, held = hold_out(examples, 0.1, seed=0)
+    assert Counter(frozenset(one.labels) for one in held) == {frozenset("ab"): 4, frozenset("b"): 2, frozenset(): 2}
+
+
 def test_a_class_of_one_is_learned_from():
     examples = [Example(label="a"), *[Example(label="b")] * 9]
     kept, held = hold_out(examples, 0.5, seed=0)

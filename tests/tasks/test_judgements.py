@@ -17,7 +17,7 @@ CASES = {
         {"text": "a", "gold": "no", "called": "no", "error": 0.0},
     ),
     "several": (
-        Example(text="a", label="red|big"),
+        Example(text="a", labels=("red", "big")),
         Prediction(labels=("big",), probabilities={"red": 0.25, "big": 0.75}),
         {"text": "a", "gold": "red|big", "called": "big", "error": 1.0},
     ),

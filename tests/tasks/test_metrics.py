@@ -8,12 +8,14 @@ import pytest
 
 from bertie.tasks.metrics import (
     METRICS,
+    ClassScore,
     bootstrap,
     confusion,
     label_set_scores,
     mean_squared_error,
     pearson,
     per_class,
+    per_label,
     ranks,
     spearman,
 )
@@ -75,6 +77,26 @@ def test_several_labels_by_hand():
     # a: right once of one and one; b: given once wrongly, missed once; c: right.
     assert scores == pytest.approx({"micro_f1": 2 * 2 / 6, "macro_f1": (1 + 0 + 1) / 3, "accuracy": 1 / 3})
     assert label_set_scores([frozenset()], [frozenset()])["micro_f1"] == 0
+    assert per_label(gold, called) == [
+        ClassScore("a", 1.0, 1.0, 1.0, 1),
+        ClassScore("b", 0.0, 0.0, 0.0, 1),
+        ClassScore("c", 1.0, 1.0, 1.0, 1),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_several_labels_as_scikit_learn_has_them(seed):
+    peer = pytest.importorskip("sklearn.metrics")
+    rng = np.random.default_rng(seed)
+    gold, called = rng.random((2, 40, 5)) < [0.1, 0.3, 0.5, 0.9, 1.0]
+    sets = [[frozenset(np.array(list("abcde"))[row].tolist()) for row in side] for side in (gold, called)]
+    theirs = np.transpose(peer.precision_recall_fscore_support(gold, called, zero_division=0))
+    ours = [(one.precision, one.recall, one.f1, one.support) for one in per_label(*sets)]
+    assert np.array(ours) == pytest.approx(theirs)
+    scores = label_set_scores(*sets)
+    for average in ("micro", "macro"):
+        assert scores[f"{average}_f1"] == pytest.approx(peer.f1_score(gold, called, average=average))
+    assert scores["accuracy"] == pytest.approx(peer.accuracy_score(gold, called))
 
 
 def test_correlations_by_hand():

@@ -48,6 +48,12 @@ def class_rows(count=40):
     return "text,label\n" + "".join(f"{one} {place} on,{'yes' if one == 'cat' else 'no'}\n" for one, place in pairs)
 
 
+def label_rows(count=40):
+    """Which of two words a text has, none of them too."""
+    rows = [[word for bit, word in enumerate(ANIMALS[:2]) if number >> bit & 1] for number in range(count)]
+    return "text,labels\n" + "".join(f"on {' the '.join(row)},{'|'.join(row)}\n" for row in rows)
+
+
 def number_rows(count=40):
     return "text,label\n" + "".join(f"{'cat ' * (number % 4)}sat,{number % 4 * 10}\n" for number in range(count))
 
@@ -88,6 +94,13 @@ def choice_rows(count=40):
         ("classify", "a.csv", class_rows(), "accuracy", ()),
         ("classify", "a.csv", class_rows(), "accuracy", ("weights=balanced", "parts=2")),
         ("classify", "a.csv", class_rows(), "micro_f1", ("several=true",)),
+        (
+            "classify",
+            "a.csv",
+            label_rows(),
+            "micro_f1",
+            ("several=true", "weights=balanced", "epochs=40", "dropout=0.0"),
+        ),
         ("regress", "a.csv", number_rows(), "pearson", ()),
         ("tag", "a.txt", tag_lines(), "f1", ()),
         ("tag", "a.txt", tag_lines(), "f1", ("context=document", "epochs=60")),

@@ -169,6 +169,8 @@ def test_what_one_answer_for_everything_scores():
     assert floor(Classify(labels=("a", "b")), classes) == pytest.approx(2 / 3)
     assert floor(Classify(labels=("a", "b"), metrics=("matthews",)), classes) == 0
     assert floor(Classify(labels=("a", "b")), classes[:2]) is None
+    several = [Example(labels=labels) for labels in (("a", "b"), ("b", "a"), ("b",), ())]
+    assert floor(Classify(labels=("a", "b"), several=True), several) == pytest.approx(2 * 5 / (8 + 5))
     assert floor(Regress(), [Example(number=1.0), Example(number=2.0)]) == 0
     assert floor(Choose(), [Example(endings=("a", "b"), right=one) for one in (0, 1, 1)]) == pytest.approx(2 / 3)
     tagged = [Example(words=("a", "b"), labels=("O", "B-X")), Example(words=("a",), labels=("O",))]

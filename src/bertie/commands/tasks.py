@@ -233,30 +233,41 @@ def _listed(scores: Mapping[str, float]) -> str:
 
 
 def _tables(found: "Evaluation") -> str:
-    """The scores; for one class a text each label's, with what is taken for what; for entities each type's."""
+    """The scores; for classes each label's; for entities each type's."""
     from bertie.tasks.entities import entity_table, has_entities
-    from bertie.tasks.metrics import confusion, per_class
 
     rows = [[name, f"{score:.4f}", _interval(found, name)] for name, score in found.scores.items()]
     header = ["score", f"{len(found.examples):,} examples", *(["95 %"] if found.intervals else [])]
     parts = [console.table(header, [row[: len(header)] for row in rows])]
-    gold = [example.label for example in found.examples if example.label is not None]
-    called = [prediction.label for prediction in found.predictions if prediction.label is not None]
-    if len(gold) == len(called) == len(found.examples):
-        table = confusion(gold, called)
-        each = [
-            [one.label, *(f"{number:.4f}" for number in (one.precision, one.recall, one.f1)), str(one.support)]
-            for one in per_class(table)
-        ]
-        counts = [[label, *map(str, row)] for label, row in zip(table.labels, table.counts.tolist(), strict=True)]
-        parts.append(console.table(["label", "precision", "recall", "f1", "examples"], each))
-        parts.append(console.table(["is, called", *table.labels], counts))
+    parts += _class_tables(found)
     tags = [example.labels for example in found.examples if example.words and example.labels is not None]
     if tags and has_entities([tag for sentence in tags for tag in sentence]):
         types = entity_table(tags, [prediction.labels for prediction in found.predictions])
         rows = [[one, *(f"{number:.4f}" for number in numbers)] for one, *numbers in types]
         parts.append(console.table(["type", "precision", "recall", "f1"], rows))
     return "\n\n".join(parts)
+
+
+def _class_tables(found: "Evaluation") -> list[str]:
+    """Each label's scores, and where a text has one label what is taken for what."""
+    from bertie.tasks.metrics import confusion, per_class, per_label
+
+    gold = [example.label for example in found.examples if example.label is not None]
+    called = [prediction.label for prediction in found.predictions if prediction.label is not None]
+    table = confusion(gold, called) if len(gold) == len(called) == len(found.examples) else None
+    sets = [frozenset(one.labels) for one in found.examples if one.labels is not None and not one.words]
+    if table is None and len(sets) < len(found.examples):
+        return []
+    scores = per_class(table) if table else per_label(sets, [frozenset(one.labels) for one in found.predictions])
+    each = [
+        [one.label, *(f"{number:.4f}" for number in (one.precision, one.recall, one.f1)), str(one.support)]
+        for one in scores
+    ]
+    parts = [console.table(["label", "precision", "recall", "f1", "examples"], each)]
+    if table is None:
+        return parts
+    counts = [[label, *map(str, row)] for label, row in zip(table.labels, table.counts.tolist(), strict=True)]
+    return [*parts, console.table(["is, called", *table.labels], counts)]
 
 
 def _interval(found: "Evaluation", name: str) -> str:

@@ -56,6 +56,7 @@ def floor(task: Task, examples: Sequence[Example]) -> float | None:
     """What the same answer for everything scores, the most frequent one: a model that does no better has learned
     nothing. None where all examples want the same."""
     labels = Counter(example.label for example in examples)
+    sets = Counter(frozenset(example.labels or ()) for example in examples if not example.words)
     rights = Counter(example.right for example in examples)
     tags = Counter(tag for example in examples if example.words for tag in example.labels or ())
     wanted = [(one.label, one.labels, one.right, one.number, one.answers) for one in examples]
@@ -63,5 +64,8 @@ def floor(task: Task, examples: Sequence[Example]) -> float | None:
         return None
     tag = tags.most_common(1)[0][0] if tags else ""
     answer = Prediction(label=labels.most_common(1)[0][0], right=rights.most_common(1)[0][0], number=0.0)
-    predictions = [replace(answer, labels=(tag,) * len(example.words)) for example in examples]
+    several = tuple(sets.most_common(1)[0][0]) if sets else ()
+    predictions = [
+        replace(answer, labels=(tag,) * len(example.words) if example.words else several) for example in examples
+    ]
     return task.score(predictions, examples)[task.main_score]

@@ -29,9 +29,9 @@ Long = Literal["cut", "windows"]
 
 @dataclass(frozen=True)
 class Classify:
-    """A class for each text or pair. With `several` a text has any number of them, in a table with `separator` between
-    them. A text longer than max_length is cut at its end, or shown through windows that overlap by half, whose logits
-    are averaged."""
+    """A class for each text or pair. With `several` a text has any number of them; in a table's cell `separator` is
+    between them, and an empty cell is none of them. A text longer than max_length is cut at its end, or shown through
+    windows that overlap by half, whose logits are averaged."""
 
     labels: tuple[str, ...] = ()  # none: those of the examples
     metrics: tuple[str, ...] = ("accuracy", "macro_f1")  # the first one chooses the model
@@ -45,6 +45,8 @@ class Classify:
         for metric in self.metrics:
             if metric not in METRICS:
                 raise ValueError(f"metric {metric!r} does not exist; allowed: {', '.join(METRICS)}.")
+        if self.several and self.metrics != Classify.metrics:
+            raise ValueError("metrics are for one label a text: with several=true leave them out.")
 
     @property
     def head(self) -> str:
@@ -108,9 +110,7 @@ class Classify:
             )
         if not self.several:
             return None if example.label is None else (example.label,)
-        if example.labels is not None or example.label is None:
-            return example.labels
-        return tuple(label.strip() for label in example.label.split(self.separator) if label.strip())
+        return example.labels if example.label is None else (example.label,)
 
     def _targets(self, example: Example) -> Floats | None:
         labels = self._labels_of(example)

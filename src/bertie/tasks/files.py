@@ -54,12 +54,14 @@ class Columns:
 class Layout:
     """How an official table is written. names: those of its columns where its first line holds none of them; where
     there is a column `only[0]`, only rows that hold `only[1]` in it are read; is_ragged: broken rows are left out;
-    renamed: labels that files of one set spell in two ways."""
+    renamed: labels that files of one set spell in two ways; separator: what stands between the labels of a cell, where
+    it may hold any number of them."""
 
     names: tuple[str, ...] = ()
     only: tuple[str, str] | None = None
     is_ragged: bool = False
     renamed: tuple[tuple[str, str], ...] = ()
+    separator: str | None = None
 
 
 def read_texts(path: Path, columns: Columns, layout: Layout) -> list[Example]:
@@ -86,7 +88,8 @@ def _read_texts(path: Path, columns: Columns, layout: Layout, negatives: Sequenc
     _tell(table, {"text": text, "pair": pair, "negative": negative, "label": label}, columns)
     number = _column(table, None, IDS)
     renamed = dict(layout.renamed)
-    examples = []
+    examples: list[Example] = []
+    empty: list[str] = []
     for count, (where, values) in enumerate(table.rows):
         if layout.only and values.get(*layout.only) != layout.only[1]:
             continue
@@ -100,9 +103,19 @@ def _read_texts(path: Path, columns: Columns, layout: Layout, negatives: Sequenc
         stated = values.get(label) if label else None
         if isinstance(stated, list):
             example = replace(example, labels=tuple(_label(one) for one in stated))
+        elif stated is not None and layout.separator is not None:
+            cut = [one.strip() for one in _label(stated).split(layout.separator)]
+            example = replace(example, labels=tuple(one for one in cut if one))
+            empty += [] if any(cut) else [where]
         elif stated is not None and stated != "":
             example = replace(example, label=renamed.get(_label(stated), _label(stated)))
         examples.append(example)
+    if empty:
+        log.warning(
+            "%d of %d texts have an empty cell of labels, and so count as having none of them (%s%s): leave out those "
+            "that nobody has labelled.",
+            *(len(empty), len(examples), ", ".join(empty[:3]), " ..." * (len(empty) > 3)),
+        )
     return examples
 
 

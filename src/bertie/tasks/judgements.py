@@ -48,9 +48,8 @@ def _compare(prediction: Prediction, example: Example) -> tuple[str, str, float]
         answers = [answer.text for answer in example.answers]
         is_right = prediction.answer in answers or (not answers and not prediction.answer)
         return " / ".join(answers), prediction.answer, 0.0 if is_right else 1.0
-    labels = "|".join(example.labels or ()) or example.label or ""
-    called = "|".join(prediction.labels)
-    return labels, called, float(set(labels.split("|")) != set(called.split("|")))
+    labels = example.labels or ()
+    return "|".join(labels), "|".join(prediction.labels), float(set(labels) != set(prediction.labels))
 
 
 def _compare_related(prediction: Prediction, example: Example) -> tuple[str, str, float]:

@@ -64,11 +64,25 @@ def confusion(gold: Sequence[str], predicted: Sequence[str], labels: Sequence[st
 
 def per_class(table: Confusion) -> list[ClassScore]:
     """Precision, recall and F1 of each label."""
-    precision, recall = _divide(table.right, table.called), _divide(table.right, table.support)
-    f1 = _divide(2 * table.right, table.called + table.support)
+    return _class_scores(table.labels, table.right, table.called, table.support)
+
+
+def per_label(gold: LabelSets, predicted: LabelSets) -> list[ClassScore]:
+    """The same where a text may have several labels, or none; of all that occur, by the alphabet."""
+    labels = sorted(frozenset().union(*gold, *predicted))
+    right, called, support = (
+        np.array([sum(label in one for one in sets) for label in labels], float)
+        for sets in ([true & said for true, said in zip(gold, predicted, strict=True)], predicted, gold)
+    )
+    return _class_scores(labels, right, called, support)
+
+
+def _class_scores(labels: Sequence[str], right: Numbers, called: Numbers, support: Numbers) -> list[ClassScore]:
+    precision, recall = _divide(right, called), _divide(right, support)
+    f1 = _divide(2 * right, called + support)
     return [
-        ClassScore(label, float(precision[at]), float(recall[at]), float(f1[at]), int(table.support[at]))
-        for at, label in enumerate(table.labels)
+        ClassScore(label, float(precision[at]), float(recall[at]), float(f1[at]), int(support[at]))
+        for at, label in enumerate(labels)
     ]
 
 
@@ -112,14 +126,12 @@ METRICS: dict[str, Callable[[Sequence[str], Sequence[str], Sequence[str]], float
 def label_set_scores(gold: LabelSets, predicted: LabelSets) -> dict[str, float]:
     """Where a text may have several labels: F1 over all labels given, the mean F1 of labels, the share all right."""
     _check_lengths(gold, predicted)
-    labels = sorted(frozenset().union(*gold, *predicted))
     pairs = list(zip(gold, predicted, strict=True))
-    right = np.array([sum(label in true and label in called for true, called in pairs) for label in labels], float)
-    total = np.array([sum((label in true) + (label in called) for true, called in pairs) for label in labels], float)
-    each = _divide(2 * right, total)
+    right, total = sum(len(true & called) for true, called in pairs), sum(map(len, [*gold, *predicted]))
+    each = [score.f1 for score in per_label(gold, predicted)]
     return {
-        "micro_f1": float(2 * right.sum() / total.sum()) if total.sum() else 0.0,
-        "macro_f1": float(each.mean()) if labels else 0.0,
+        "micro_f1": 2 * right / total if total else 0.0,
+        "macro_f1": float(np.mean(each)) if each else 0.0,
         "accuracy": sum(true == called for true, called in pairs) / len(pairs),
     }
 

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bertie.config import from_values
@@ -43,12 +43,15 @@ class Named:
     def task(self) -> AnyTask:
         return make_task(self.kind, self.settings, "this task")
 
-    def read(self, path: Path, columns: Columns) -> list[Example]:
-        """The examples of a file; ValueError if it has none."""
+    def read(self, path: Path, columns: Columns, task: AnyTask | None = None) -> list[Example]:
+        """The examples of a file, as a task with settings of its own takes them; ValueError if it has none."""
         if not path.exists():
             raise ValueError(f"{path} is not there: give a file of examples, or a folder that holds one.")
         self._check(columns)
-        examples = READERS[self.reader](path, columns, self.layout)
+        layout = self.layout
+        if isinstance(task, Classify) and task.several:
+            layout = replace(layout, separator=task.separator)
+        examples = READERS[self.reader](path, columns, layout)
         if not examples:
             raise ValueError(f"{path} has no examples in it.")
         return examples

@@ -114,7 +114,7 @@ def task_loss(task: Task, weights_C: Tensor | None = None) -> Callable[[nn.Modul
     def loss(model: nn.Module, labelled: Labelled) -> dict[str, Part]:
         logits = outputs_of(model, task, labelled)
         if weights_C is not None:
-            return {task.head: Part(_weighted(logits, labelled, weights_C))}
+            return {task.head: Part(_weighted(task, logits, labelled, weights_C.to(logits.device)))}
         return {task.head: Part(_loss_of(task, logits, labelled)[0])}
 
     return loss
@@ -126,16 +126,26 @@ def _loss_of(task: Task, logits: Tensor, labelled: Labelled) -> Loss:
     return LOSSES[form_of(task)](logits, labelled)
 
 
-def _weighted(logits_SC: Tensor, labelled: Labelled, weights_C: Tensor) -> Tensor:
+def _weighted(task: Task, logits_SC: Tensor, labelled: Labelled, weights_C: Tensor) -> Tensor:
     targets = _targets(labelled)
-    return functional.cross_entropy(logits_SC.float(), targets, weights_C.to(logits_SC.device), reduction="sum")
+    if form_of(task) == "labels":
+        return functional.binary_cross_entropy_with_logits(
+            logits_SC.float(), targets, pos_weight=weights_C, reduction="sum"
+        )
+    return functional.cross_entropy(logits_SC.float(), targets, weights_C, reduction="sum")
 
 
-def balanced_weights(rows: Sequence[Row], num_classes: int) -> Tensor:
-    """A weight for each class, such that all classes together weigh the same and the mean over the rows is 1."""
-    classes = np.concatenate([row.targets for row in rows if row.targets is not None]).astype(np.int64)
-    counts = np.bincount(classes, minlength=num_classes)
-    weights = np.divide(len(classes) / max(1, (counts > 0).sum()), counts, where=counts > 0, out=np.zeros(num_classes))
+def balanced_weights(task: Task, rows: Sequence[Row]) -> Tensor:
+    """A weight for each class, such that all classes together weigh the same and the mean over the rows is 1; where a
+    text may have several labels a weight for having each, such that having it and not having it weigh the same."""
+    targets = [row.targets for row in rows if row.targets is not None]
+    if form_of(task) == "labels":
+        num_with = np.sum(targets, 0)
+        ratios = np.divide(len(targets) - num_with, num_with, where=num_with > 0, out=np.ones(task.num_classes))
+        return torch.from_numpy(np.maximum(ratios, 1 / len(targets))).float()  # of a label that all have, a little
+    classes = np.concatenate(targets).astype(np.int64)
+    counts = np.bincount(classes, minlength=task.num_classes)
+    weights = np.divide(len(classes) / max(1, (counts > 0).sum()), counts, where=counts > 0, out=np.zeros(len(counts)))
     return torch.from_numpy(weights).float()
 
 

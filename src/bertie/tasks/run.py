@@ -123,8 +123,8 @@ class Parts:
                 "%d of %d examples have no label, and so are not learned from: %s%s.",
                 *(len(unlabelled), len(examples.train), ", ".join(unlabelled[:3]), " ..." * (len(unlabelled) > 3)),
             )
-        is_balanced = isinstance(task, Classify) and task.weights == "balanced" and not task.several
-        self.loss = task_loss(task, balanced_weights(rows, task.num_classes) if is_balanced else None)
+        is_balanced = isinstance(task, Classify) and task.weights == "balanced"
+        self.loss = task_loss(task, balanced_weights(task, rows) if is_balanced else None)
         self._order: dict[int, list[int]] = {}
 
     def _read_once(self, *parts: list[Row]) -> list[list[Row]]:
@@ -177,7 +177,7 @@ def _begun(order: Order) -> Iterator[Parts]:
     require_model(folder)
     kind = named(order.name)
     train_file, dev_file = find_parts(order.data, kind, order.dev)
-    train = kind.read(train_file, order.columns)
+    train = kind.read(train_file, order.columns, order.task)
     if dev_file is None and not order.recipe.held_out:
         examples = _Examples(train, [])
     elif dev_file is None:
@@ -185,7 +185,7 @@ def _begun(order: Order) -> Iterator[Parts]:
         examples = _Examples(*hold_out(train, order.recipe.held_out, order.recipe.held_out_seed, is_document))
         logger.info("%d of %d examples of %s are held out.", len(examples.dev), len(train), train_file)
     else:
-        examples = _Examples(train, kind.read(dev_file, order.columns))
+        examples = _Examples(train, kind.read(dev_file, order.columns, order.task))
     task = order.task.learn([*examples.train, *examples.dev])
     ranks = alone(order.recipe.device)
     model = make_model(folder, task, order.recipe).to(ranks.device)

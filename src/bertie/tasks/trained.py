@@ -61,7 +61,7 @@ class Trained:
     def evaluate(self, data: Path, columns: Columns, rounds: int = 0, seed: int = 0) -> Evaluation:
         """The scores on a file, or on the held-out part of a folder; with rounds, intervals by so many draws."""
         kind = named(self.name)
-        examples = kind.read(find_test(data, kind), columns)
+        examples = kind.read(find_test(data, kind), columns, self.task)
         predictions = self.predict(examples)
         scores = self.task.score(predictions, examples)
         return Evaluation(
