@@ -37,6 +37,31 @@ def test_it_fits_every_width_in_both_themes(open_page: OpenPage, report: Path, t
     assert page.locator(".figure").count() > 5
 
 
+LABELS = """all => all.flatMap(element => {
+    const chart = echarts.getInstanceByDom(element), found = [];
+    for (const one of chart.getZr().storage.getDisplayList(true)) {
+        if (one.type !== "tspan" || one.ignore || one.invisible || !one.style.text) continue;
+        const { x, y, width, height } = one.getBoundingRect().clone();
+        const [left, top] = one.transformCoordToGlobal(x, y);
+        found.push({ text: one.style.text, left, top, right: left + width, bottom: top + height });
+    }
+    const isOut = one => one.left < -1 || one.right > chart.getWidth() + 1;
+    const meets = (one, other) => one !== other && one.left < other.right && other.left < one.right
+        && one.top < other.bottom - 2 && other.top < one.bottom - 2;
+    return found.filter(one => isOut(one) || found.some(other => meets(one, other))).map(one => one.text);
+})"""
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_no_label_of_an_axis_is_cut_or_stands_on_another(open_page: OpenPage, report: Path, width: int) -> None:
+    page = open_page(report, width)
+    charts = ", ".join(f"#{id_} .chart" for id_ in ("pretraining", "finetuning", "scores", "errors"))
+    for axis in ("seconds", "tokens", "step"):
+        for choice in page.locator(".tools select:has(option[value=tokens])").all():
+            choice.select_option(axis)
+        assert page.eval_on_selector_all(charts, LABELS) == [], axis
+
+
 def test_every_figure_says_in_words_what_it_shows(open_page: OpenPage, report: Path) -> None:
     page = open_page(report)
     silent = "all => all.filter(one => !one.closest('[role]:not(.figure)')).map(one => one.id)"

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertie.report.curves import curves, smooth, thin
+from bertie.report.page import Section
 from bertie.report.runs import read_runs
 from bertie.report.words import Words
 from tests.report.conftest import MakeRun
@@ -62,3 +63,26 @@ def test_panels_hold_each_run_s_lines(make_run: MakeRun, tmp_path: Path) -> None
     roles = [(line["run"], line["role"]) for line in section.data["panels"][0]["lines"]]
     assert roles == [(0, "each"), (0, "mean"), (0, "held"), (1, "mean"), (1, "held")]
     assert section.table.rows[0][-1] == "6.5"
+
+
+def finetuning(words: Words, *folders: Path) -> Section:
+    runs = [one for run in read_runs(folders, words) for one in (run.each or [run])]
+    section = curves("fine", "Fine-tuning", runs, words)
+    assert section and isinstance(section.data, dict)
+    return section
+
+
+def test_seeds_have_a_colour_each_unless_settings_are_compared(make_finetuned: MakeRun) -> None:
+    one, other = make_finetuned("one", (0.7, 0.8)), make_finetuned("other", (0.6, 0.9))
+    alone, beside = finetuning(Words("en"), one), finetuning(Words("en"), one, other)
+    assert [run["group"] for run in alone.data["runs"]] == ["one/seed-0", "one/seed-1"]
+    assert [run["group"] for run in beside.data["runs"]] == ["one", "one", "other", "other"]
+
+
+def test_the_words_below_say_the_score_and_not_the_learning_rate(make_finetuned: MakeRun) -> None:
+    folders = [make_finetuned(f"run-{number}", (score,)) for number, score in enumerate((0.5, 0.6, 0.7, 0.8))]
+    few, many = finetuning(Words("en"), folders[0]), finetuning(Words("zh"), *folders)
+    assert "run-0: Accuracy on held-out text comes to 0.5." in few.alternative and "Loss" in few.alternative
+    assert "rate" not in few.alternative
+    assert "run-3：留出文本上的准确率达到 0.8。" in many.alternative and "损失" not in many.alternative
+    assert [panel["title"] for panel in few.data["panels"]][-1] == "Accuracy"

@@ -30,7 +30,7 @@ def test_many_runs_stay_within_the_limit(make_run: MakeRun, tmp_path: Path) -> N
 
 def test_it_speaks_chinese(make_run: MakeRun, tmp_path: Path) -> None:
     page = page_of(tmp_path, str(make_run()), "--language", "zh")
-    assert 'lang="zh-Hans"' in page and "掩码词损失" in page and "Masked-word" not in page
+    assert 'lang="zh-Hans"' in page and "遮盖词损失" in page and "Masked-word" not in page
 
 
 def test_what_is_broken_or_missing_is_said_on_the_page(make_run: MakeRun, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+from bertie.report.amounts import cosine, duration
 from bertie.report.cost import cost, cost_of
 from bertie.report.errors import errors
 from bertie.report.made_of import made_of
@@ -42,6 +43,24 @@ def test_seeds_are_one_row_with_their_spread(make_finetuned: MakeRun) -> None:
         "1",
     ]
     assert section and "my-fine: 0.7000 ± 0.1803 over 3 runs" in section.parts[0].alternative
+
+
+def test_the_first_table_says_what_runs_came_to_and_which_collapsed(make_finetuned: MakeRun) -> None:
+    runs = read(make_finetuned(scores=(0.75, 0.5, 0.85)), make_finetuned("one", (0.5,)), make_finetuned("well", (0.9,)))
+    assert [row[-1] for row in rows(overview(runs, EN))] == [
+        "accuracy 0.7000 ± 0.1803 (3); 1 of 3 runs collapsed",
+        "accuracy 0.5000; the run collapsed",
+        "accuracy 0.9000",
+    ]
+    chinese = rows(overview(runs, Words("zh")))[0]
+    assert chinese[1] == "微调，分类" and chinese[-1] == "准确率 0.7000 ± 0.1803 (3)；3 次运行中有 1 次崩溃"
+    section = scores(runs, EN)
+    assert section and "my-fine: 0.7000 ± 0.1803 over 3 runs, 1 collapsed; one: 0.5000" in section.parts[0].alternative
+
+
+def test_times_are_in_the_language_of_the_page() -> None:
+    said = [duration(seconds, language) for language in (EN, Words("zh")) for seconds in (42.13, 91.4, 13_200.0)]
+    assert said == ["42.1 s", "1 min 31 s", "3 h 40 min", "42.1 秒", "1 分 31 秒", "3 小时 40 分"]
 
 
 def test_a_repeated_run_does_not_count(make_finetuned: MakeRun) -> None:
@@ -140,3 +159,7 @@ def test_a_card_of_wrong_kinds_makes_a_page_all_the_same(make_finetuned: MakeRun
     pretrained = make_run()
     (pretrained / "card.json").write_text(json.dumps({"kind": "pretrain", "corpus": [], "vocabulary": "x", "text": 1}))
     assert made_of(read(pretrained), EN) is None
+
+
+def test_cosines_close_to_one_can_be_told_apart() -> None:
+    assert [cosine(value) for value in (0.123, -0.9, 0.99871, 0.99912)] == ["0.12", "-0.90", "0.9987", "0.9991"]

@@ -10,6 +10,9 @@ import pytest
 
 from bertie.report import words
 from bertie.report.words import Words
+from bertie.tasks.entities import entity_scores
+from bertie.tasks.metrics import METRICS, NUMBER_METRICS
+from bertie.tasks.spans import Answered, cmrc_scores, squad_null_scores, squad_scores
 
 SOURCE = Path(words.__file__).parent
 
@@ -44,6 +47,17 @@ def test_every_text_has_its_chinese() -> None:
 def test_the_same_names_are_filled_in() -> None:
     for english, chinese in CHINESE.items():
         assert sorted(re.findall(r"\{\w*\}", english)) == sorted(re.findall(r"\{\w*\}", chinese)), english
+
+
+def test_scores_and_tasks_have_their_chinese() -> None:
+    answered = [Answered(["a"], "a", 0.5), Answered([], "", 0.5)]
+    spans = [*squad_null_scores(answered, 0.0), *squad_scores(answered[:1]), *cmrc_scores(answered[:1])]
+    tags = entity_scores([["B-A"]], [["B-A"]])
+    names = {*spans, *tags, *METRICS, *NUMBER_METRICS, "micro_f1", "mrr"}
+    chinese = Words("zh")
+    assert [name for name in names if chinese.of_score(name) == name] == []
+    assert [task for task in ("classify", "regress", "tag", "answer", "choose", "embed") if task not in CHINESE] == []
+    assert Words("en").of_score("best_f1_threshold") == "best F1 threshold"
 
 
 def test_a_language_that_is_none_is_refused() -> None:

@@ -2,7 +2,10 @@
 
 import math
 
+from bertie.report.words import Words
+
 ABSENT = "–"
+MANY_ARE_ALIKE = 0.95
 
 
 def count(number: float | None) -> str:
@@ -18,14 +21,21 @@ def decimal(number: float | None, digits: int = 4) -> str:
     return ABSENT if number is None or not math.isfinite(number) else f"{number:,.{digits}f}"
 
 
-def duration(seconds: float | None) -> str:
+def duration(seconds: float | None, words: Words) -> str:
     """42.1 s, 12 min 05 s, 3 h 40 min."""
     if seconds is None:
         return ABSENT
     minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return words("{seconds} s", seconds=f"{seconds:.1f}")
     if minutes < 60:
-        return f"{minutes} min {rest:02} s" if minutes else f"{seconds:.1f} s"
-    return f"{minutes // 60:,} h {minutes % 60:02} min"
+        return words("{minutes} min {seconds} s", minutes=minutes, seconds=f"{rest:02}")
+    return words("{hours} h {minutes} min", hours=f"{minutes // 60:,}", minutes=f"{minutes % 60:02}")
+
+
+def cosine(number: float) -> str:
+    """Close to 1, where many are, with the digits that tell them apart."""
+    return f"{number:.2f}" if abs(number) < MANY_ARE_ALIKE else f"{number:.4f}"
 
 
 def size(num_bytes: float | None) -> str:

@@ -72,7 +72,7 @@ def _in_words(labels: Sequence[str], is_part: bool, pairs: Pairs, words: Words) 
         said.append(words("Only the {count} labels that are most often mistaken are shown.", count=len(labels)))
     common = [(number, gold, called) for (gold, called), number in pairs.most_common() if gold != called][:3]
     told = [words("{count} × {gold} called {called}", count=one[0], gold=one[1], called=one[2]) for one in common]
-    return [*said, words("Most frequent: {said}.", said="; ".join(told))] if told else said
+    return [*said, words("Most frequent: {said}.", said=words("; ").join(told))] if told else said
 
 
 def _by_label(labels: Sequence[str], pairs: Pairs, words: Words) -> Table:

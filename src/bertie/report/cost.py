@@ -56,7 +56,13 @@ def _row(run: Run, price: float | None, words: Words) -> list[str]:
     tokens = _last(run, "tokens") if tokens is None else tokens
     steps = float(run.log.last_step) if steps is None else steps
     speed = tokens / seconds if tokens and seconds else None
-    amounts = [count(figure(run.card, "parameters")), count(steps), count(tokens), duration(seconds), count(speed)]
+    amounts = [
+        count(figure(run.card, "parameters")),
+        count(steps),
+        count(tokens),
+        duration(seconds, words),
+        count(speed),
+    ]
     row = [run.name, _device(run, words), *amounts, size(figure(run.card, "peak_memory"))]
     return row if price is None else [*row, decimal(cost_of(run, price), 2)]
 

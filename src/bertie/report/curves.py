@@ -17,18 +17,19 @@ MOST_POINTS, LEAST_POINTS = 40_000, 20  # of all lines on a page together; of on
 FEWEST_SMOOTHED = 40  # values; of fewer no smooth line is drawn
 SMOOTHED_SHARE = 1 / 40  # of a run, is what a point of the smooth line is the mean of
 NUM_SMOOTHED = 400  # points of the smooth line
-MOST_IN_WORDS = 8  # runs that are put in words below the figure
+MOST_IN_WORDS, MOST_IN_FULL = 8, 4  # runs that are put in words below the figure; of as many only the score
 NUM_PLACES = 400  # points that say how many tokens and seconds a step is
 SEED = re.compile(r"/seed-\d+$")
 VALIDATION, SPEED = "validation_", "tokens_per_second"
+HOW = ("lr", SPEED, "gradient_norm")  # not what a run comes to
 
 
 @dataclass(frozen=True)
 class Figure:
-    """What is drawn in a panel: the log's name for it, what people call it, and its unit."""
+    """What is drawn in a panel: the log's name for it, what people call it (of a score its own name), and its unit."""
 
     name: str
-    title: str
+    title: str = ""
     unit: str = ""  # "percent": it is a share
 
 
@@ -56,8 +57,7 @@ def curves(id_: str, heading: str, runs: Sequence[Run], words: Words) -> Section
     thinned = words(
         " Of each {count} steps or so the lowest and the highest value are drawn.", count=2 * longest // limit
     )
-    most = figures[: 2 if len(runs) < 4 else 1]
-    said = " ".join(_in_words(one, run, words) for run in runs[:MOST_IN_WORDS] for one in most)
+    said = " ".join(_in_words(one, run, words) for run in runs[:MOST_IN_WORDS] for one in _telling(figures, len(runs)))
     return Section(
         id=id_,
         heading=heading,
@@ -74,7 +74,10 @@ WORDS = {
     "axis": "Along the bottom",
     "step": "steps",
     "tokens": "tokens",
-    "seconds": "time",
+    "time": "time",
+    "seconds": "{seconds} s",
+    "minutes": "{minutes} min {seconds} s",
+    "hours": "{hours} h {minutes} min",
     "reset": "Whole run",
     "logarithmic": "Logarithmic",
     "held": "held out",
@@ -96,8 +99,17 @@ def _skips(runs: Sequence[Run], words: Words) -> Iterator[str]:
 
 
 def _named(runs: Sequence[Run]) -> list[dict[str, str]]:
-    """Each run with what it shares a colour with: seeds of the same setting."""
-    return [{"name": run.name, "group": SEED.sub("", run.name)} for run in runs]
+    """Each run with what it shares a colour with: seeds of the same setting, if there are several settings."""
+    groups = [SEED.sub("", run.name) for run in runs]
+    if len(set(groups)) == 1:
+        groups = [run.name for run in runs]
+    return [{"name": run.name, "group": group} for run, group in zip(runs, groups, strict=True)]
+
+
+def _telling(figures: Sequence[Figure], num_runs: int) -> Sequence[Figure]:
+    """What is put in words below the figure: the loss and what is scored, of many runs only the latter."""
+    found = [one for one in figures if one.name not in HOW][:2]
+    return found if num_runs < MOST_IN_FULL else found[-1:]
 
 
 def _figures(runs: Sequence[Run]) -> Iterator[Figure]:
@@ -106,14 +118,16 @@ def _figures(runs: Sequence[Run]) -> Iterator[Figure]:
         name.removeprefix(VALIDATION) for run in runs for name in run.log.evaluations if name.startswith(VALIDATION)
     }
     known = {one.name for one in FIGURES}
-    scores = sorted(logged - known - {"event", "step", "tokens", "seconds", "batches", "reason"})
+    chosen_by = {run.card.get("score") for run in runs}
+    others = logged - known - {"event", "step", "tokens", "seconds", "batches", "reason"}
+    scores = sorted(others, key=lambda name: (name not in chosen_by, name))
     has_parts = "masked_loss" in logged and "pair_loss" in logged
     for one in FIGURES:
         if one.name in logged and not (one.name == "loss" and "masked_loss" in logged and not has_parts):
             yield one
     for name in scores:
         if any(VALIDATION + name in run.log.evaluations for run in runs):
-            yield Figure(name, name.replace("_", " "))
+            yield Figure(name)
 
 
 def _panel(one: Figure, runs: Sequence[Run], limit: int, words: Words) -> dict[str, object]:
@@ -123,7 +137,8 @@ def _panel(one: Figure, runs: Sequence[Run], limit: int, words: Words) -> dict[s
 
 
 def _title(one: Figure, words: Words) -> str:
-    return words(one.title) if one in FIGURES else one.title
+    title = words(one.title) if one in FIGURES else words.of_score(one.name)
+    return title[:1].upper() + title[1:]
 
 
 def _lines(one: Figure, number: int, run: Run, limit: int) -> Iterator[dict[str, object]]:
@@ -147,7 +162,7 @@ def _known(columns: Columns, name: str) -> tuple[Floats, Floats]:
         return np.zeros(0), np.zeros(0)
     is_known = np.isfinite(columns[name]) & np.isfinite(columns["step"])
     if name == SPEED:
-        is_known &= columns[name] > 0  # of a first step there is no telling yet
+        is_known &= columns[name] > 0  # as older logs have it for a first step
     return columns["step"][is_known], columns[name][is_known]
 
 

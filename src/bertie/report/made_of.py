@@ -34,7 +34,7 @@ def _is_held_out(card: Mapping[str, object]) -> bool:
 
 
 def _cards(number: str, runs: Sequence[Run], words: Words) -> Iterator[Section]:
-    names = ", ".join(run.name for run in runs)
+    names = words(", ").join(run.name for run in runs)
     card = runs[0].card
     rows = list(_corpus_rows(card, words))
     if rows:

@@ -1,6 +1,6 @@
 """The runs at a glance: what each is, how long it took, what it came to."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from bertie.report.amounts import ABSENT, count, decimal, duration, share
 from bertie.report.cost import seconds_of
@@ -25,13 +25,14 @@ def _row(run: Run, words: Words) -> list[str]:
     kind = KINDS.get(run.kind)
     named = run.kind if kind is None else words(kind)
     task = run.card.get("task")
-    named = f"{named}, {task}" if isinstance(task, str) else named
-    return [named, count(parameters), duration(sum(seconds)) if seconds else ABSENT, _result(run, words)]
+    named = words(", ").join([named, words.of_card(task)]) if isinstance(task, str) else named
+    return [named, count(parameters), duration(sum(seconds), words) if seconds else ABSENT, _result(run, words)]
 
 
 def _result(run: Run, words: Words) -> str:
     if run.kind != "pretrain":
-        return _labelled(run, list(results_of(run)), words)
+        results = list(results_of(run))
+        return words("; ").join([_labelled(run, results, words), *_collapsed(results, words)])
     parts = []
     loss, masked, pairs = (_last_validation(run, name) for name in ("masked_loss", "masked_accuracy", "pair_accuracy"))
     if loss is not None:
@@ -52,14 +53,24 @@ def _labelled(run: Run, results: Sequence[Result], words: Words) -> str:
         return ABSENT
     best = max(results, key=lambda one: spread(one.each)[0])
     if len(results) == 1 or run.kind == "glue":
-        return "; ".join(_score(one.main, one.each) for one in results)
-    told = _score(best.main, best.each)
+        return words("; ").join(_score(one.main, one.each, words) for one in results)
+    told = _score(best.main, best.each, words)
     return words("{score}: {name}, the best of {count} settings", score=told, name=best.name, count=len(results))
 
 
-def _score(name: str, each: Sequence[float]) -> str:
+def _collapsed(results: Sequence[Result], words: Words) -> Iterator[str]:
+    """How many of the runs learned nothing, where there are such."""
+    number, count_all = sum(one.num_collapsed for one in results), sum(len(one.each) for one in results)
+    if number and count_all == 1:
+        yield words("the run collapsed")
+    elif number:
+        yield words("{count} of {all} runs collapsed", count=number, all=count_all)
+
+
+def _score(name: str, each: Sequence[float], words: Words) -> str:
     mean, deviation = spread(each)
-    return f"{name} {decimal(mean)}" + ("" if deviation is None else f" ± {decimal(deviation)} ({len(each)})")
+    said = f"{words.of_score(name)} {decimal(mean)}"
+    return said if deviation is None else f"{said} ± {decimal(deviation)} ({len(each)})"
 
 
 def _last_validation(run: Run, name: str) -> float | None:

@@ -84,7 +84,7 @@ def _nearest(id_: int, table_VE: Tensor, pieces: Sequence[str]) -> list[tuple[st
     cosines_V[id_] = -2.0
     nearest = cosines_V.topk(min(NUM_NEAREST, len(cosines_V)))
     found = zip(nearest.indices.tolist(), nearest.values.tolist(), strict=True)
-    return [(pieces[at], round(one, 3)) for at, one in found if at != id_]
+    return [(pieces[at], round(one, 4)) for at, one in found if at != id_]
 
 
 def rounded(places_N2: Tensor) -> list[list[float]]:

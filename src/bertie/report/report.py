@@ -39,7 +39,7 @@ def make_report(
     bare = [run.folder for run in read if run.model == run.folder]
     if bare and not texts:
         raise ValueError(f"{bare[0]} is a model and no run: give --text, to see it at work.")
-    title = words("Report on {names}", names=", ".join(run.name for run in read))
+    title = words("Report on {names}", names=words(", ").join(run.name for run in read))
     write_page(out, title, _lead(read, words), _sections(read, price, Viewed(texts, looked_at), words), words)
 
 

@@ -45,10 +45,12 @@ def _chart(number: int, main: str, found: Sequence[Result], words: Words) -> Sec
         told = words("{name}: {mean}", name=one.name, mean=decimal(mean))
         if deviation is not None:
             told += words(" ± {deviation} over {count} runs", deviation=decimal(deviation), count=len(one.each))
+        if one.num_collapsed:
+            told += words(", {count} collapsed", count=one.num_collapsed)
         said.append(told)
     return Section(
         id=f"scores-{number}",
-        heading=main.replace("_", " "),
+        heading=words.of_score(main),
         kind="spread",
         data={"rows": rows},
         words={key: words(text) for key, text in WORDS.items()},
@@ -62,6 +64,8 @@ def _table(found: Sequence[Result], words: Words) -> Table:
         for name, values in one.scores.items():
             mean, deviation = spread(values)
             figures = (mean, deviation, max(values), min(values))
-            rows.append([one.name, name, *map(decimal, figures), count(len(values)), count(one.num_collapsed)])
+            rows.append(
+                [one.name, words.of_score(name), *map(decimal, figures), count(len(values)), count(one.num_collapsed)]
+            )
     header = [words("run"), words("score"), words("mean"), words("standard deviation"), words("best"), words("worst")]
     return Table([*header, words("runs"), words("collapsed")], rows)

@@ -18,6 +18,7 @@ from bertie.model.heads import Model
 from bertie.report.plane import rounded, to_plane
 from bertie.report.reading import PAIR
 from bertie.text.encoding import Encoding
+from bertie.text.rules import is_cjk
 from bertie.text.wordpiece import Tokenizer
 
 EXAMPLES = Path(__file__).with_name("assets") / "viewer-senses.json"
@@ -94,7 +95,9 @@ def view_senses(texts: Sequence[str], words: Sequence[str], tokenizer: Tokenizer
     """What becomes of words in context: of those named, those of the examples, and those that the texts repeat."""
     parts = dict.fromkeys(part for text in texts for part in text.split(PAIR, 1))
     own = [Sentence(part, _spans(tokenizer.pieces(part))) for part in parts]
-    examples = read_examples(tokenizer)
+    examples = dict(
+        sorted(read_examples(tokenizer).items(), key=lambda one: _is_chinese([one[0]]) != _is_chinese(texts))
+    )
     sentences = [*own, *(one for group in examples.values() for one in group)]
     encodings = [tokenizer.encode(one.text, max_length=model.config.max_positions) for one in sentences]
     places = [Place(number, *span) for number, one in enumerate(sentences) for span in one.spans]
@@ -108,6 +111,11 @@ def view_senses(texts: Sequence[str], words: Sequence[str], tokenizer: Tokenizer
     several = {word: at for word, at in found.items() if len(at) > 1}
     senses = {word: [_sense(word, sentences[one.sentence]) for one in at] for word, at in several.items()}
     return Senses(sentences, places, [Word(word, at, senses[word], look(at)) for word, at in several.items()])
+
+
+def _is_chinese(texts: Sequence[str]) -> bool:
+    """Whether the texts have a Chinese character; those examples come first that are in the language of the texts."""
+    return any(is_cjk(character) for text in texts for character in text)
 
 
 def _sense(word: str, sentence: Sentence) -> str | None:
@@ -188,8 +196,8 @@ def _contexts(
         to_all = (unit_SD @ normalize(places_SD, dim=-1).T).masked_fill(left_out, -2.0)
         nearest = to_all.topk(min(NUM_NEIGHBOURS, to_all.shape[1]))
         rows = zip(nearest.indices.tolist(), nearest.values.tolist(), strict=True)
-        neighbours = [[(at, round(c, 3)) for at, c in zip(*row, strict=True) if c > -2.0] for row in rows]
-        cosines = [[round(c, 3) for c in row] for row in (unit_SD @ unit_SD.T).tolist()]
+        neighbours = [[(at, round(c, 4)) for at, c in zip(*row, strict=True) if c > -2.0] for row in rows]
+        cosines = [[round(c, 4) for c in row] for row in (unit_SD @ unit_SD.T).tolist()]
         contexts.append(Context(rounded(to_plane(chosen_SD).places_N2), cosines, neighbours))
     return contexts
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from bertie.model.folder import load
 from bertie.model.heads import Model
+from bertie.report.amounts import cosine
 from bertie.report.page import Section, Table
 from bertie.report.plane import view_table
 from bertie.report.reading import MAP_NUMBERS, Guess, as_text, attention_maps, encode_texts, guess_each, segments_of
@@ -115,8 +116,8 @@ def _attention(id_: str, read: Read, words: Words) -> Section:
         heading=words("Attention"),
         text=[
             words(
-                "How much each token looks at each other one, in each head of each layer, exactly as the model "
-                "computes it. The probabilities of a row add up to 1."
+                "How much each token looks at each other one, in each head of each layer, as the model computes it, "
+                "to within 0.00001. The probabilities of a row add up to 1."
             ),
             *cut,
         ],
@@ -268,7 +269,12 @@ def _senses(id_: str, senses: Senses, words: Words) -> Section:
                 "A word has one row in the word table, but in a sentence it becomes a vector of its own, layer by "
                 "layer. Where places of the same word lie apart, the model tells its senses apart. Layer 0 are the "
                 "embeddings, before any attention."
-            )
+            ),
+            words(
+                "How near two places are is the cosine of their vectors: 1 where they point the same way. In many "
+                "models all vectors share much of their direction, and all cosines are close to 1: then their order "
+                "says more than their size."
+            ),
         ],
         kind="viewer-senses",
         data=data,
@@ -319,12 +325,12 @@ def _rows(word: Word, senses: Senses, words: Words) -> Iterator[list[str]]:
     for at, (place, sense) in enumerate(zip(word.places, word.senses, strict=True)):
         others = [other for other in range(len(word.places)) if other != at]
         nearest = max(others, key=last.cosines[at].__getitem__)
-        near = ", ".join(f"{senses.spelled(senses.places[one])} {cosine:.2f}" for one, cosine in last.neighbours[at])
+        near = ", ".join(f"{senses.spelled(senses.places[one])} {cosine(value)}" for one, value in last.neighbours[at])
         yield [
             _marked(place, senses),
             "–" if sense is None else words(sense),
             _marked(word.places[nearest], senses),
-            f"{last.cosines[at][nearest]:.2f}",
+            cosine(last.cosines[at][nearest]),
             near or "–",
         ]
 
@@ -341,7 +347,11 @@ def _word_table(id_: str, read: Read, words: Words) -> Section:
     table = view_table(read.texts, read.tokenizer, read.model)
     first, second = (f"{share:.1%}" for share in table.shares)
     rows = [
-        [table.pieces[at], words(KINDS[table.kinds[at]]), ", ".join(f"{piece} {cosine:.2f}" for piece, cosine in near)]
+        [
+            table.pieces[at],
+            words(KINDS[table.kinds[at]]),
+            ", ".join(f"{piece} {cosine(value)}" for piece, value in near),
+        ]
         for at, near in table.own.items()
     ]
     return Section(

@@ -23,6 +23,10 @@ class Words:
         text = english if self.language == "en" else self._texts[english]
         return text.format(**values) if values else text
 
+    def of_score(self, name: str) -> str:
+        """A score by the name that people know it by: macro F1, not macro_f1."""
+        return self.of_card(name.replace("_", " ").replace("f1", "F1"))
+
     def of_card(self, name: str) -> str:
         """What a card calls something, in the page's language where that is known."""
         return self._texts.get(name, name)

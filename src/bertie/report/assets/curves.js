@@ -8,8 +8,9 @@ bertie.kinds["curves"] = (element, data, words) => {
   const percent = (value) => `${bertie.format(value * 100)} %`;
   const show = (panel) => (value) => (panel.unit === "percent" ? percent(value) : bertie.format(value));
   const clock = (seconds) => {
-    const hours = Math.floor(seconds / 3600), minutes = Math.floor((seconds % 3600) / 60), rest = Math.round(seconds % 60);
-    return hours ? `${hours} h ${minutes} min` : minutes ? `${minutes} min ${rest} s` : `${bertie.format(seconds)} s`;
+    const whole = Math.round(seconds), hours = Math.floor(whole / 3600), minutes = Math.floor(whole / 60) % 60;
+    const parts = { hours, minutes, seconds: whole < 60 ? bertie.format(seconds) : whole % 60 };
+    return words[hours ? "hours" : minutes ? "minutes" : "seconds"].replace(/\{(\w+)\}/g, (_, name) => parts[name]);
   };
   const along = (value) => (state.axis === "seconds" ? clock(value) : bertie.format(Math.round(value)));
 
@@ -68,8 +69,8 @@ bertie.kinds["curves"] = (element, data, words) => {
     const shown = show(panel);
     const drawn = series(panel);
     return {
-      grid: { left: 12, right: 16, top: 12, bottom: isTouched ? 46 : 36, containLabel: true },
-      xAxis: bertie.axis({ type: "value", min: "dataMin", max: "dataMax", splitLine: { show: false }, axisLabel: { color: bertie.colour("quiet"), formatter: along, hideOverlap: true } }),
+      grid: { left: 12, right: 30, top: 12, bottom: isTouched ? 46 : 36, containLabel: true },
+      xAxis: bertie.axis({ type: "value", min: "dataMin", max: "dataMax", splitLine: { show: false }, axisLabel: { color: bertie.colour("quiet"), formatter: along, hideOverlap: true, alignMinLabel: "left", alignMaxLabel: "right" } }),
       yAxis: bertie.axis({ type: isLogarithmic ? "log" : "value", scale: true, axisLabel: { color: bertie.colour("quiet"), formatter: shown } }),
       tooltip: bertie.tooltip({
         trigger: "axis",
@@ -144,7 +145,7 @@ bertie.kinds["curves"] = (element, data, words) => {
   function tools() {
     const box = bertie.make("div", { class: "tools" });
     const axes = ["step", "tokens", "seconds"].filter((name) => data.places.every((one) => one[name]));
-    const choice = bertie.make("select", { "aria-label": words.axis }, ...axes.map((name) => bertie.make("option", { value: name }, words[name])));
+    const choice = bertie.make("select", { "aria-label": words.axis }, ...axes.map((name) => bertie.make("option", { value: name }, words[name === "seconds" ? "time" : name])));
     choice.addEventListener("change", () => { state.axis = choice.value; zoomOut(); refresh(); });
     const logarithmic = bertie.make("button", { type: "button", "aria-pressed": "false" }, words.logarithmic);
     logarithmic.addEventListener("click", () => {

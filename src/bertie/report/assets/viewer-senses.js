@@ -3,7 +3,7 @@
 
 bertie.kinds["viewer-senses"] = (element, data, words) => {
   const { make } = bertie;
-  const { say, rove } = bertie.viewer;
+  const { say, rove, cosine } = bertie.viewer;
   const SYMBOLS = ["circle", "triangle", "diamond", "rect"];
   const UNKNOWN = "roundRect";
   const sentences = data.sentences.map((text) => Array.from(text)); // offsets count characters, not halves of them
@@ -56,8 +56,8 @@ bertie.kinds["viewer-senses"] = (element, data, words) => {
     [...list.children].forEach((line, at) => {
       line.querySelector("button").setAttribute("aria-pressed", state.place === at);
       const shown = state.place !== null && state.place !== at;
-      line.querySelector(".viewer-cosine").textContent = shown ? ` · ${say(words.cosine, { share: layer().cosines[state.place][at].toFixed(2) })}` : "";
-      const near = layer().neighbours[at].map(([number, cosine]) => `${spelled(data.places[number])} ${cosine.toFixed(2)}`).join(", ");
+      line.querySelector(".viewer-cosine").textContent = shown ? ` · ${say(words.cosine, { share: cosine(layer().cosines[state.place][at]) })}` : "";
+      const near = layer().neighbours[at].map(([number, value]) => `${spelled(data.places[number])} ${cosine(value)}`).join(", ");
       line.querySelector(".viewer-near").textContent = state.place === at ? say(words.near, { list: near || "–" }) : "";
     });
     redraw();

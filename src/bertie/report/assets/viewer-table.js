@@ -3,7 +3,7 @@
 
 bertie.kinds["viewer-table"] = (element, data, words) => {
   const { make } = bertie;
-  const { say } = bertie.viewer;
+  const { say, cosine } = bertie.viewer;
   const KINDS = ["word", "continuation", "character", "other"];
   const SYMBOLS = { word: "circle", continuation: "triangle", character: "diamond", other: "rect" };
   const MARGIN = 1.1;
@@ -65,7 +65,7 @@ bertie.kinds["viewer-table"] = (element, data, words) => {
     const told = { piece: data.pieces[number], kind: words[data.kinds[number]] };
     const near = data.own[number];
     readout.textContent = near
-      ? say(words.near, { ...told, list: near.map(([piece, cosine]) => `${piece} ${cosine.toFixed(2)}`).join(", ") })
+      ? say(words.near, { ...told, list: near.map(([piece, value]) => `${piece} ${cosine(value)}`).join(", ") })
       : say(words.alone, told);
     const isInView = data.points[number].every((at, axis) => Math.abs(at - view.middle[axis]) < reach(axis));
     move(isInView ? view.middle : [...data.points[number]]);

@@ -11,6 +11,9 @@ bertie.viewer = (() => {
   // 0.4123 as 41.2 %.
   const percent = (share, digits = 1) => new Intl.NumberFormat(document.documentElement.lang, { style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits }).format(share);
 
+  // Close to 1, where many are, with the digits that tell them apart.
+  const cosine = (value) => value.toFixed(Math.abs(value) < 0.95 ? 2 : 4);
+
   // A list to choose a text from, where there are several; `open` is called with its number.
   function pickText(texts, label, open) {
     if (texts.length < 2) return [];
@@ -50,5 +53,5 @@ bertie.viewer = (() => {
     })[key];
   }
 
-  return { say, percent, pickText, rove };
+  return { say, percent, cosine, pickText, rove };
 })();
