@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bertie.cli import run
+from bertie.demo.look import MASKED, QUERIES
 from bertie.demo.run import Demo, DemoConfig
 from bertie.training.run_folder import read_card
 from bertie.training.runlog import read_log
@@ -66,6 +68,23 @@ def test_a_demo_from_text_to_a_look_and_then_it_rests(
     assert bytes_of(out) == before
     for name in ("pretrained/model", "scratch", "finetuned/pretrained/model", "finetuned/scratch/model"):
         assert (out / name / "bertie.json").is_file()
+
+
+def test_the_model_that_the_package_carries_stands_beside(
+    carries: Path, config: DemoConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "demo"
+    assert Demo(config, out, "en").run() is None
+    told = capsys.readouterr().out
+    for name in ("frozen", carries.name):
+        scores = read_card(out / "finetuned" / name)
+        assert len(scores["each"]) == 2 and f"{scores['mean']:.1%}" in told
+        assert read_card(out / "finetuned" / name / "seed-0")["learning"] < 1000  # the head alone
+    assert f'model = "{carries.name}"' in (out / "finetuned" / carries.name / "recipe.toml").read_text()
+    assert len(re.findall(rf"^      {carries.name}: ", told, re.MULTILINE)) == len(MASKED) + len(QUERIES)
+    page = (out / "report.html").read_text(encoding="utf-8")
+    named = (f"finetuned/{carries.name}", f"{carries.parent.name}/{carries.name} at work")
+    assert all(name in page for name in named)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])

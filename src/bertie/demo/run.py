@@ -6,15 +6,17 @@ What is whole in the folder is not made again: stopped anywhere, the same comman
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import torch
 
 from bertie import console
+from bertie.carried import DEFAULT, names
 from bertie.corpus.build import CorpusConfig, build_corpus
 from bertie.corpus.shards import open_corpus
 from bertie.demo.gather import GatherConfig, gather, libraries
@@ -40,20 +42,32 @@ from bertie.training.runlog import Event
 
 FILE, REPORT = "demo.json", "report.html"
 HOLD_BACK = 25  # one document of so many
+FROZEN = ("features=mix_all", "lr=3e-3", "epochs=20", "batch=16", "evaluations=1")
 FINETUNING = ("lr=1e-3", "epochs=3", "batch=16", "dropout=0.1", "evaluations=1")  # measured: docs/en/log.md
 
 
 @dataclass(frozen=True)
 class DemoConfig:
-    """How much of everything; the defaults are for five minutes on two cores. The last two are changes to the recipe
-    `demo` and to the stable recipe of fine-tuning, as `--set` takes them."""
+    """How much of everything; the defaults are for five minutes on two cores. The last three are changes to the recipe
+    `demo` and to the stable recipe of fine-tuning, of whole networks and of frozen ones, as `--set` takes them."""
 
     gather: GatherConfig = field(default_factory=lambda: GatherConfig(libraries()))
     vocabulary_size: int = 4000
     minutes: float = 2.0  # of pre-training
     seeds: int = 5  # of fine-tuning
+    frozen_seeds: int = 2  # of heads on frozen networks, which differ less
     pretraining: tuple[str, ...] = ()
     finetuning: tuple[str, ...] = FINETUNING
+    frozen: tuple[str, ...] = FROZEN
+
+
+class _Learner(NamedTuple):
+    """A network that learns to tell modules apart: the model to begin with, what is changed, how many seeds."""
+
+    label: str
+    model: Path
+    settings: tuple[str, ...]
+    seeds: int
 
 
 class Demo:
@@ -63,6 +77,7 @@ class Demo:
         self.config, self.out, self.language, self.words = config, out, language, SPEECH[language]
         recipe = change(read_recipe("demo"), config.pretraining)
         self.recipe = with_budget(recipe, Budget(config.minutes, "minutes"))
+        self.carries = DEFAULT in names()
 
     def run(self) -> int | None:
         """See to it that everything is in the folder, and tell of it; the signal that stopped it, if one did."""
@@ -138,35 +153,51 @@ class Demo:
         rows = {part: _read_rows(self.out / "modules" / f"{part}.jsonl") for part in ("train", "dev")}
         modules = {row["label"] for row in rows["train"]}
         self._say("finetune", modules=len(modules), train=len(rows["train"]), dev=len(rows["dev"]))
+        if self.carries:
+            self._say("beside", model=DEFAULT)
         self._build_scratch()
-        anew = f"reinitialise={load_model(self.out / 'scratch').config.num_layers}"  # by each seed in its own way
-        settings = {"pretrained": self.config.finetuning, "scratch": (*self.config.finetuning, anew)}
         table = []
-        for name, model in (("pretrained", self.out / "pretrained" / MODEL), ("scratch", self.out / "scratch")):
-            swept = self._sweep(name, model, settings[name])
+        for name, learner in self._learners().items():
+            swept = self._sweep(name, learner)
             if swept.ending.outcome == "stopped":
                 return swept.ending.signal
             found = swept.summaries[0]
             each = "  ".join(f"{score:.1%}" for score in found.each)
-            table.append([self.words[name], f"{found.mean:.1%}", f"{found.deviation:.1%}", each])
+            table.append([learner.label, f"{found.mean:.1%}", f"{found.deviation:.1%}", each])
         table.append([self.words["chance"], f"{1 / len(modules):.1%}", "", ""])
         click.echo(console.table([self.words[key] for key in ("network", "mean", "deviation", "each")], table))
         return None
 
-    def _sweep(self, name: str, model: Path, settings: Sequence[str]) -> Swept:
+    def _learners(self) -> dict[str, _Learner]:
+        """What is compared, by the name of its folder: the demo's network with and without pre-training; where the
+        package carries a model, that and the pre-trained one, frozen: only a head learns, from what their layers make
+        of a sentence."""
+        config, words, own, scratch = self.config, self.words, self.out / "pretrained" / MODEL, self.out / "scratch"
+        anew = f"reinitialise={load_model(scratch).config.num_layers}"  # by each seed in its own way
+        learners = {
+            "pretrained": _Learner(words["pretrained"], own, config.finetuning, config.seeds),
+            "scratch": _Learner(words["scratch"], scratch, (*config.finetuning, anew), config.seeds),
+        }
+        if self.carries:
+            other = words["carried"].format(model=DEFAULT)
+            learners["frozen"] = _Learner(words["frozen"], own, config.frozen, config.frozen_seeds)
+            learners[DEFAULT] = _Learner(other, Path(DEFAULT), config.frozen, config.frozen_seeds)
+        return learners
+
+    def _sweep(self, name: str, learner: _Learner) -> Swept:
         """Learn to tell modules apart from this model on, with each seed."""
-        recipe, task = change_finetuning(make_recipe("stable", "classify"), "classify", settings)
+        recipe, task = change_finetuning(make_recipe("stable", "classify"), "classify", learner.settings)
         train, dev = (self.out / "modules" / f"{part}.jsonl" for part in ("train", "dev"))
         out = self.out / "finetuned" / name
         is_begun = (out / RECIPE).is_file()
-        order = Finetuning("classify", task, recipe, model, train, out, dev, resumes=is_begun)
-        with _without_notes(), console.run_progress(f"   {self.words[name]}") as show:
+        order = Finetuning("classify", task, recipe, learner.model, train, out, dev, resumes=is_begun)
+        with _without_notes(), console.run_progress(f"   {learner.label}") as show:
 
             def watch(event: Event, share: float) -> None:
                 if event["event"] == "train":
                     show(share, f"loss {event['loss']:.2f}, {event['tokens_per_second']:,.0f} tokens/s")
 
-            return sweep(Sweep(order, {"": (recipe, task)}, self.config.seeds), watch)
+            return sweep(Sweep(order, {"": (recipe, task)}, learner.seeds), watch)
 
     def _build_scratch(self) -> None:
         """The network as it is before it has read anything."""
@@ -178,10 +209,12 @@ class Demo:
     def _look(self) -> None:
         self._say("look")
         model = load(self.out / "pretrained" / MODEL, "cpu")
+        models = {self.words["pretrained"]: model}
+        if self.carries:
+            models[DEFAULT] = load(DEFAULT, "cpu")
         sentences = [row["text"] for row in _read_rows(self.out / "modules" / "dev.jsonl")]
         self._say("fill")
-        for sentence, ways in fill(model):
-            click.echo(f"  {sentence}\n      {ways}")
+        _tell({name: fill(one) for name, one in models.items()})
         self._say("attention", sentences=len(sentences))
         kinds = ("before", "itself", "after", "marks", "elsewhere")
         header = [self.words[key] for key in ("head", *kinds)]
@@ -192,12 +225,19 @@ class Demo:
         ]
         click.echo(console.table(header, shares))
         self._say("nearest")
-        for near in nearest(model, sentences):
-            click.echo(f"  {near.sentence}\n      {near.cosine:.2f}  {near.nearest}")
+        nearest_by = {name: nearest(one, sentences) for name, one in models.items()}
+        _tell(
+            {
+                name: [(near.sentence, f"{near.cosine:.2f}  {near.nearest}") for near in found]
+                for name, found in nearest_by.items()
+            }
+        )
 
     def _report(self) -> None:
         page = self.out / REPORT
         runs = [self.out / "pretrained", self.out / "finetuned" / "pretrained", self.out / "finetuned" / "scratch"]
+        if self.carries:
+            runs += [self.out / "finetuned" / DEFAULT, Path(DEFAULT)]
         make_report(runs, page, self.language, TEXTS, WORDS_IN_CONTEXT)
         self._say("report", page=page.resolve().as_uri())
 
@@ -241,6 +281,14 @@ def _without_notes() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.setLevel(level)
+
+
+def _tell(answers: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    """Under each sentence what each model says of it, and whose that is where there are several."""
+    for said in zip(*answers.values(), strict=True):
+        click.echo(f"  {said[0][0]}")
+        for name, (_, answer) in zip(answers, said, strict=True):
+            click.echo(f"      {name}: {answer}" if len(answers) > 1 else f"      {answer}")
 
 
 def _read_rows(path: Path) -> list[dict[str, str]]:
