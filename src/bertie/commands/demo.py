@@ -25,6 +25,8 @@ def demo(out: Path, minutes: float, language: str) -> None:
                     are alike
     7. a page       report.html: curves, scores, the model at work   bertie report
 
+    Where the package carries a model (bertie models), it stands beside the demo's own in steps 5 to 7.
+
     Each step is what the command on the right does, in a folder of OUT that the other commands read. Stopped by Ctrl-C
     or in any other way it goes on where it was when the same command is given again; once it is finished it rests.
 
