@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file
 
 from bertie.model.folder import load, read_labels
+from bertie.tasks.best import Best
 from bertie.tasks.files import Columns
-from bertie.tasks.recipe import change, make_recipe
+from bertie.tasks.recipe import ModeConfig, change, make_recipe, usual_lr
 from bertie.tasks.run import Order, finetune
 from bertie.tasks.sweep import finetune_seeds
 from bertie.tasks.trained import Trained
@@ -281,7 +282,30 @@ def test_a_collapsed_model_is_named(order, write, caplog):
     data = write("a.csv", class_rows())
     finetune(order("classify", data, "epochs=1", "lr=1e-9", dev=data), quiet)
     assert "collapsed: its best model has accuracy 0.5000, no better than one answer for all" in caplog.text
+    assert "Try a higher lr (--grid lr=0.0001,0.0003,0.001), another seed (--retry) or more epochs." in caplog.text
     assert read_card(order("classify", data).out)["collapsed"] is True
+
+
+def test_a_small_model_is_advised_a_higher_rate_unless_it_has_one(order, write, caplog):
+    caplog.set_level("INFO")
+    data = write("a.csv", class_rows())
+    for rate, is_slow in (("2e-5", True), ("1e-3", False)):
+        caplog.clear()
+        finetune(order("classify", data, "epochs=1", f"lr={rate}", dev=data, out=rate), quiet)
+        assert (f"wide, and lr={rate.replace('2e-5', '2e-05')} is a rate for large models" in caplog.text) is is_slow
+
+
+def test_the_usual_rate_is_of_what_learns():
+    assert usual_lr(ModeConfig(train_layers=0), 128) == 1e-3
+    assert [usual_lr(ModeConfig(), width) for width in (128, 383, 384, 768)] == [1e-4, 1e-4, 2e-5, 2e-5]
+    assert usual_lr(ModeConfig(lora_rank=8), 768) == 3e-4
+
+
+def test_a_model_that_collapsed_at_a_high_rate_is_advised_a_lower_one(order, write, caplog, monkeypatch):
+    data = write("a.csv", class_rows())
+    monkeypatch.setattr(Best, "is_collapsed", True)
+    finetune(order("classify", data, "epochs=1", dev=data), quiet)
+    assert "collapsed" in caplog.text and "Try a lower lr, another seed" in caplog.text
 
 
 def test_what_is_refused(order, write, model_folder):

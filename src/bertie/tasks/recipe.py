@@ -17,6 +17,8 @@ from bertie.training.schedule import ScheduleConfig
 
 # The stable recipe goes through a small set often: until so many examples have been read, in so many passes.
 ENOUGH_EXAMPLES, FEWEST_EPOCHS, MOST_EPOCHS = 60_000, 3, 20
+LR, SMALL_LR, LORA_LR, FROZEN_LR = 2e-5, 1e-4, 3e-4, 1e-3
+BERT_WIDTH, SMALL_WIDTH = 768, 384
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class FinetuneRecipe:
     """Everything but the task's own settings. The defaults are the stable recipe: Adam with its bias corrected, a tenth
     of the steps warming up, more passes over small sets (Mosbach et al. 2020; Zhang et al. 2020)."""
 
-    optimizer: OptimizerConfig = field(default_factory=lambda: OptimizerConfig(lr=2e-5))
+    optimizer: OptimizerConfig = field(default_factory=lambda: OptimizerConfig(lr=LR))
     schedule: ScheduleConfig = field(default_factory=lambda: ScheduleConfig(curve="linear", warmup=0.1))
     mode: ModeConfig = field(default_factory=ModeConfig)
     epochs: float | None = None  # none: as many as it takes to read 60,000 examples, at least 3, at most 20
@@ -152,14 +154,19 @@ def change(recipe: FinetuneRecipe, task: str, settings: Iterable[str]) -> tuple[
             raise ValueError(f"{setting}: {unknown_key(key, known)}")
         settled.append(setting if is_plain else f"{group}.{key}{equals}{value}")
     recipe = override(recipe, settled)  # at once: one mode is allowed without another only
-    rate = FROZEN_LR if recipe.mode.is_frozen else LORA_LR if recipe.mode.lora_rank else None
     is_said = any(setting.partition("=")[0].strip() == "optimizer.lr" for setting in settled)
-    if rate is not None and not is_said:
-        recipe = replace(recipe, optimizer=replace(recipe.optimizer, lr=rate))
+    if (recipe.mode.is_frozen or recipe.mode.lora_rank) and not is_said:
+        recipe = replace(recipe, optimizer=replace(recipe.optimizer, lr=usual_lr(recipe.mode)))
     return recipe, changed
 
 
-FROZEN_LR, LORA_LR = 1e-3, 3e-4
+def usual_lr(mode: ModeConfig, width: int = BERT_WIDTH) -> float:
+    """The least rate at which what learns can be expected to; narrow models were measured (docs/en/log.md)."""
+    if mode.is_frozen:
+        return FROZEN_LR
+    return LORA_LR if mode.lora_rank else SMALL_LR if width < SMALL_WIDTH else LR
+
+
 Group = type[OptimizerConfig] | type[ScheduleConfig] | type[ModeConfig]
 GROUPS: Mapping[str, Group] = {"optimizer": OptimizerConfig, "schedule": ScheduleConfig, "mode": ModeConfig}
 

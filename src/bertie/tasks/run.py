@@ -34,7 +34,7 @@ from bertie.tasks.network import (
     task_loss,
     with_features,
 )
-from bertie.tasks.recipe import FinetuneRecipe, Written, loop_config, num_epochs
+from bertie.tasks.recipe import SMALL_LR, FinetuneRecipe, Written, loop_config, num_epochs, usual_lr
 from bertie.tasks.tag import Tag
 from bertie.tasks.task import Example, Row
 from bertie.tasks.trained import Trained, save_trained
@@ -191,6 +191,12 @@ def _begun(order: Order) -> Iterator[Parts]:
     model = make_model(folder, task, order.recipe).to(ranks.device)
     tokenizer = Tokenizer.load(folder)
     parts = Parts(order, task, tokenizer, examples, model, ranks)
+    if order.recipe.optimizer.lr < usual_lr(order.recipe.mode, model.config.width) == SMALL_LR:
+        logger.info(
+            "%s is only %d wide, and lr=%g is a rate for large models: a small one learns more by a higher rate, which "
+            "--grid lr=1e-4,3e-4,1e-3 would find.",
+            *(folder, model.config.width, order.recipe.optimizer.lr),
+        )
     with begin(order.out, recipe_toml(order), order.resumes, order.allows_changes, ranks):
         _write_first_card(parts, train_file, dev_file)
         yield parts
@@ -262,8 +268,9 @@ def _finish(parts: Parts, best: Best, state: State) -> None:
     if best.is_collapsed:
         logger.warning(
             "%s collapsed: its best model has %s %.4f, no better than one answer for all held-out examples. Try "
-            "another seed (--retry), a lower lr or more epochs.",
+            "%s, another seed (--retry) or more epochs.",
             *(parts.order.out, parts.task.main_score, best.scores[parts.task.main_score]),
+            _other_rate(parts),
         )
     figures = {"steps": state.step, "tokens": state.tokens, "seconds": state.seconds}
     figures["peak_memory"] = peak_memory(parts.ranks.device)
@@ -274,6 +281,14 @@ def _finish(parts: Parts, best: Best, state: State) -> None:
         "collapsed": best.is_collapsed,
     }
     write_card(parts.order.out, read_card(parts.order.out) | figures | chosen)
+
+
+def _other_rate(parts: Parts) -> str:
+    """On which side of the rate of a run that learned nothing there may be a better one."""
+    usual = usual_lr(parts.order.recipe.mode, parts.model.config.width)
+    if parts.order.recipe.optimizer.lr >= usual:
+        return "a lower lr"
+    return f"a higher lr (--grid lr={usual:g},{3 * usual:g},{10 * usual:g})"
 
 
 def recipe_toml(order: Order) -> str:
