@@ -166,7 +166,7 @@ def test_every_message_that_is_explained_is_one_that_is_said(
     page = ROOT / "docs" / language / "troubleshooting.md"
     cells = [cell for header in ("message", "消息") for cell in first_cells(page, header)]
     messages = [message for cell in cells for message in re.findall(r"`([^`]+)`", cell)]
-    assert len(messages) == len(cells) > 50
+    assert len(messages) == len(cells) > 50 and len(set(messages)) == len(messages)
     for message in messages:
         pattern = re.compile(".+".join(re.escape(part.strip()) for part in message.split("…")))
         assert len(message.replace("…", "")) > 12 and any(pattern.search(text) for text in said), message
