@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import signal
 from dataclasses import replace
 
@@ -344,6 +345,14 @@ def test_rows_without_a_label_are_named_and_not_learned_from(order, write, caplo
     assert "2 of 14 examples have no label, and so are not learned from: " in caplog.text
     assert "a.csv, line 14, " in caplog.text
     assert read_card(done.out)["examples"]["rows"] == 12
+
+
+def test_text_that_the_vocabulary_does_not_know_is_told_of(order, write, caplog):
+    finetune(order("classify", write("a.csv", class_rows()), "epochs=1"), quiet)
+    assert "has no pieces" not in caplog.text
+    unknown = write("b.csv", "text,label\n猫在睡觉。,yes\n狗在唱歌。,no\n" * 4)
+    finetune(order("classify", unknown, "epochs=1", out="other"), quiet)
+    assert re.search(r"\d+% of the examples' tokens are \[UNK\]: the vocabulary of .*tiny has no pieces", caplog.text)
 
 
 def test_what_is_no_model_folder(order, write, tmp_path):

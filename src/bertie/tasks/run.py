@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -48,6 +48,7 @@ from bertie.training.runlog import Event, RunLog
 from bertie.training.stopping import Asked, asked_to_stop
 
 logger = logging.getLogger(__name__)
+MUCH_UNKNOWN = 0.1  # of the tokens
 Watch = Callable[[Event, float], None]  # is told each event, and the share of the run that is done
 
 
@@ -113,6 +114,7 @@ class Parts:
         self.order, self.task, self.tokenizer, self.model, self.ranks = order, task, tokenizer, model, ranks
         self.dev = examples.dev
         rows = task.encode(examples.train, tokenizer)
+        _tell_unknown(rows, tokenizer, order.model)
         train = [row for row in rows if row.targets is not None]
         self.train, self.dev_rows = self._read_once(train, task.encode(examples.dev, tokenizer))
         if not self.train:
@@ -163,6 +165,18 @@ class Parts:
             rng = np.random.default_rng((self.order.recipe.seed, epoch))
             self._order[epoch] = rng.permutation(len(self.train)).tolist()
         return self.train[self._order[epoch][at]]
+
+
+def _tell_unknown(rows: Sequence[Row], tokenizer: Tokenizer, model: Path) -> None:
+    """Say so where much of the text is not in the vocabulary, as Chinese is not in that of an English model."""
+    num_unknown = sum(int((ids == tokenizer.unk_id).sum()) for row in rows for ids in row.ids)
+    share = num_unknown / max(1, sum(row.num_tokens for row in rows))
+    if share > MUCH_UNKNOWN:
+        logger.warning(
+            "%.0f%% of the examples' tokens are %s: the vocabulary of %s has no pieces for what stands there. Is it a "
+            "model of another language?",
+            *(100 * share, tokenizer.vocabulary[tokenizer.unk_id], model),
+        )
 
 
 class _Examples(NamedTuple):
