@@ -43,6 +43,45 @@ def test_pairs_and_names(classifier):
     assert classifier.fit(pairs, labels).predict(pairs[:4]).tolist() == labels[:4]
 
 
+LABELS = [["sat", "cat"], ["dog", "sat"], ["cat"], ["dog"]] * 6
+
+
+def test_several_labels_as_lists(classifier, tmp_path):
+    classifier.set_params(epochs=40, batch=4).fit(TEXTS, LABELS)
+    assert classifier.classes_.tolist() == ["cat", "dog", "sat"]
+    found = classifier.predict(TEXTS[:4])
+    assert [set(one) for one in found] == [set(one) for one in LABELS[:4]]
+    shares = classifier.predict_proba(TEXTS[:4])
+    assert (shares > 0.5).tolist() == [["cat" in one, "dog" in one, "sat" in one] for one in LABELS[:4]]
+    assert classifier.score(TEXTS, LABELS) == 1
+    assert classifier.score(TEXTS[:4], [["cat"], ["sat", "dog"], ["cat"], ["mat"]]) == 0.5
+    assert classifier.predict([]).tolist() == []
+    classifier.save(tmp_path / "saved")
+    again = TextClassifier.load(tmp_path / "saved", "cpu")
+    assert again.predict(TEXTS[:4]).tolist() == found.tolist()
+    numbers = [[3 + 4 * ("cat" in one)] for one in LABELS]
+    assert classifier.fit(TEXTS, numbers).predict(TEXTS[:4]).tolist() == numbers[:4]
+
+
+def test_several_labels_as_a_matrix(classifier):
+    pytest.importorskip("sklearn")
+    from sklearn.model_selection import cross_validate
+    from sklearn.preprocessing import MultiLabelBinarizer
+
+    classifier.set_params(epochs=40, batch=4)
+    binarizer = MultiLabelBinarizer()
+    matrix = binarizer.fit_transform(LABELS)
+    found = classifier.fit(TEXTS, matrix).predict(TEXTS)
+    assert found.dtype == np.int64
+    assert found.tolist() == matrix.tolist()
+    assert classifier.classes_.tolist() == [0, 1, 2]
+    assert {frozenset(one) for one in binarizer.inverse_transform(found)} == {frozenset(one) for one in LABELS}
+    assert classifier.score(TEXTS, matrix.astype(bool)) == 1
+    scores = cross_validate(classifier, TEXTS, matrix, cv=2, scoring=("f1_micro", "roc_auc"))
+    assert scores["test_f1_micro"].min() > 0.8  # one answer for all: 2/3
+    assert scores["test_roc_auc"].min() > 0.8
+
+
 def test_a_regressor(model_folder):
     regressor = TextRegressor(model_folder, **QUICK).fit(TEXTS, [10.0 * one for one in CATS])
     assert regressor.predict(TEXTS[:4]) == pytest.approx([10, 0, 10, 0], abs=2.5)
@@ -69,7 +108,7 @@ def test_the_others(model_folder, tmp_path):
     weighed = reader.predict_proba(questions[:3])
     assert [max(one, key=one.get) for one in weighed] == ["cat", "dog", ""]
     assert [sum(one.values()) for one in weighed] == pytest.approx([1, 1, 1])
-    endings = [("who", ["cat", "sat"]), ("who", ["sat", "cat"])] * 10
+    endings = [("who", ["cat", "dog", "sat"]), ("who", ["sat", "cat"])] * 10
     chooser = MultipleChoice(model_folder, **QUICK).fit(endings, [0, 1] * 10)
     assert chooser.predict(endings[:2]) == [0, 1]
     assert chooser.score(endings, [0, 1] * 10) == 1
@@ -125,6 +164,18 @@ def test_the_same_seed_gives_the_same(classifier):
     assert np.array_equal(first, classifier.fit(TEXTS, CATS).predict_proba(TEXTS))
 
 
+def test_a_model_of_another_kind_is_not_loaded(model_folder, tmp_path):
+    TextRegressor(model_folder, **{**QUICK, "epochs": 1}).fit(TEXTS, CATS).save(tmp_path / "saved")
+    with pytest.raises(ValueError, match="saved holds a model for regress, which TextClassifier is not for"):
+        TextClassifier.load(tmp_path / "saved", "cpu")
+
+
+class Sparse:
+    """What a matrix of scipy shows of itself."""
+
+    ndim, shape = 2, (2, 2)
+
+
 def test_what_is_refused(classifier):
     for call, message in (
         (lambda: classifier.predict(["a"]), "has learned nothing yet: call fit"),
@@ -143,6 +194,13 @@ def test_what_is_refused(classifier):
             lambda: QuestionAnswerer(classifier.model, **QUICK).fit([("who", "the cat sat")], [["dog"]]),
             r"^X has no example that can be learned from",
         ),
+        (lambda: classifier.fit(["a", "b"], [["x"], "y"]), r"y\[1\] is a single label, others are lists"),
+        (lambda: classifier.fit(["a", "b"], [["x"], [None]]), r"y\[1\]\[0\] is None: give each example its label"),
+        (lambda: classifier.fit(["a", "b"], [[0, 0], [0, 1]]), r"y\[0\] is \[0, 0\], which has a label twice"),
+        (lambda: classifier.fit(["a", "b"], [[], []]), r"no label at all, \[\]"),
+        (lambda: classifier.fit(["a", "b"], np.array([[0, 2], [1, 0]])), "ndarray that is no matrix of 0 and 1"),
+        (lambda: classifier.fit(["a", "b"], np.array([[0], [1]])), "y has one column: .* y.ravel"),
+        (lambda: classifier.fit(["a", "b"], Sparse()), r"that is no matrix of 0 and 1: .* its toarray\(\)"),
         (lambda: classifier.set_params(depth=3), "has no setting 'depth'; it has model, recipe"),
         (lambda: classifier.set_params(lr=-1.0).fit(["a", "b"], [1, 0]), "lr is -1.0"),
     ):

@@ -9,28 +9,39 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal, Self, TypeVar
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertie.carried import DEFAULT
-from bertie.tasks.metrics import NUMBER_METRICS, accuracy
+from bertie.tasks.classify import Classify
+from bertie.tasks.given import (
+    Classes,
+    label_rows,
+    make_example,
+    pair_up,
+    take_related,
+    take_stated,
+    take_targets,
+    take_texts,
+)
+from bertie.tasks.metrics import NUMBER_METRICS
+from bertie.tasks.named import kind_of
 from bertie.tasks.recipe import change, make_recipe
 from bertie.tasks.run import Order, finetune
 from bertie.tasks.task import Example, Prediction, Span
 from bertie.tasks.trained import Trained, save_trained
 
 Texts = Iterable[str | Sequence[str]]
-Classes = NDArray[np.str_ | np.int64 | np.float64 | np.bool_]
-One = TypeVar("One")
-Label = TypeVar("Label")
 
 
 @dataclass(eq=False)
 class _Learner:
     """What all of them are made of. The one place where we inherit from ourselves: scikit-learn's form wants each
     setting as an argument of each class."""
+
+    kind: ClassVar[str]  # of task
 
     model: str | Path = DEFAULT  # to begin with: a folder, a run, or the name of one that the package carries
     recipe: Literal["stable", "faithful"] = "stable"
@@ -65,6 +76,8 @@ class _Learner:
         """The one that was saved, or that a run folder holds, ready to predict."""
         found = cls(folder)
         found.trained_ = Trained.load(Path(folder), device)
+        if (kind := kind_of(found.trained_.task)) != cls.kind:
+            raise ValueError(f"{folder} holds a model for {kind}, which {cls.__name__} is not for.")
         found._take_over(found.trained_)
         return found
 
@@ -77,16 +90,16 @@ class _Learner:
     def __post_init__(self) -> None:
         self.trained_: Trained
 
-    def _learn(self, task: str, rows: Iterable[Mapping[str, object]], own: Sequence[str] = ()) -> None:
+    def _learn(self, rows: Iterable[Mapping[str, object]], own: Sequence[str] = ()) -> None:
         """Fine-tune on the rows, all of them, by way of a file, as the command does."""
         said = {"epochs": self.epochs, "lr": self.lr, "batch": self.batch, "max_length": self.max_length}
         settings = [f"{key}={value}" for key, value in said.items() if value is not None]
         settings += [f"seed={self.seed}", f"device={self.device}", "held_out=0", *own, *self.settings]
-        recipe, kind = change(make_recipe(self.recipe, task), task, settings)
+        recipe, task = change(make_recipe(self.recipe, self.kind), self.kind, settings)
         with tempfile.TemporaryDirectory() as folder:
             data, out = Path(folder) / "examples.jsonl", Path(folder) / "run"
             data.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-            order = Order(task, kind, recipe, Path(self.model), data, out)
+            order = Order(self.kind, task, recipe, Path(self.model), data, out)
             try:
                 ending = finetune(order, lambda event, share: None)
             except ValueError as error:
@@ -108,57 +121,74 @@ class _Learner:
 
 
 class TextClassifier(_Learner):
-    """A class for each text or pair of texts."""
+    """A class for each text or pair of texts; or any number of labels, where y has lists of them or is a matrix of 0
+    and 1 with a column for each, as scikit-learn's MultiLabelBinarizer makes it."""
+
+    kind = "classify"
 
     def fit(self, X: Texts, y: Iterable[object]) -> Self:
         """Learn the classes; all examples are learned from."""
-        texts, labels = _texts(X), np.asarray(_stated(y))
-        rows = _with_labels(texts, [str(one) for one in labels.tolist()])
-        self.classes_: Classes = np.unique(labels)
-        if len(self.classes_) < 2:
-            raise ValueError(f"y has one class only, {self.classes_.tolist()}: there is nothing to tell apart.")
+        targets = take_targets(y)
+        self.classes_: Classes = targets.classes
+        self.form_: Literal["one", "lists", "matrix"] = targets.form
+        labels = [one[0] if self.form_ == "one" else list(one) for one in targets.of_each]
+        rows = label_rows(take_texts(X), labels)
+        if len(self.classes_) < (2 if self.form_ == "one" else 1):
+            said = "one class only" if len(self.classes_) else "no label at all"
+            raise ValueError(f"y has {said}, {self.classes_.tolist()}: there is nothing to tell apart.")
         names = json.dumps([str(one) for one in self.classes_.tolist()], ensure_ascii=False)
-        self._learn("classify", rows, [f"labels={names}"])
+        several = str(self.form_ != "one").lower()
+        self._learn(rows, [f"labels={names}", f"several={several}"])
         return self
 
     def predict(self, X: Texts) -> Classes:
-        """The class of each."""
+        """The class of each; of several labels a matrix or lists of them, as y was."""
         shares = self.predict_proba(X)
-        chosen: Classes = self.classes_[shares.argmax(1)]
-        return chosen
+        if self.form_ == "one":
+            chosen: Classes = self.classes_[shares.argmax(1)]
+            return chosen
+        has_label = shares > 0.5
+        if self.form_ == "matrix":
+            return has_label.astype(np.int64)
+        return np.fromiter((self.classes_[row].tolist() for row in has_label), object, len(has_label))
 
     def predict_proba(self, X: Texts) -> NDArray[np.float64]:
-        """The probability of each class, in the order of `classes_`."""
+        """The probability of each class, in the order of `classes_`; of several labels each by itself."""
         self._fitted()
-        found = self._predict([_example(text) for text in _texts(X)])
+        found = self._predict([make_example(text) for text in take_texts(X)])
         names = [str(one) for one in self.classes_.tolist()]
         shares = [[prediction.probabilities[name] for name in names] for prediction in found]
         return np.array(shares, np.float64).reshape(-1, len(names))
 
     def score(self, X: Texts, y: Iterable[object]) -> float:
-        """The share that is right."""
-        gold = [str(one) for one in np.asarray(list(y)).tolist()]
-        return accuracy(gold, [str(one) for one in self.predict(X).tolist()], ())
+        """The share that is right: of several labels, where all of a text are."""
+        called = take_targets(self.predict(X)).of_each
+        pairs = pair_up(take_targets(y).of_each, called)
+        return sum(set(gold) == set(said) for gold, said in pairs) / len(pairs)
 
     def __sklearn_tags__(self) -> object:
         return _tags("classifier")
 
     def _take_over(self, trained: Trained) -> None:
         self.classes_ = np.array(trained.task.labels)
+        several = isinstance(trained.task, Classify) and trained.task.several
+        self.form_ = "lists" if several else "one"
 
 
 class TextRegressor(_Learner):
     """A number for each text or pair of texts."""
 
+    kind = "regress"
+
     def fit(self, X: Texts, y: Iterable[float]) -> Self:
         """Learn the numbers; all examples are learned from."""
-        self._learn("regress", _with_labels(_texts(X), [float(one) for one in _stated(y)]))
+        self._learn(label_rows(take_texts(X), [float(one) for one in take_stated(y)]))
         return self
 
     def predict(self, X: Texts) -> NDArray[np.float64]:
         """The number of each."""
         self._fitted()
-        found = self._predict([_example(text) for text in _texts(X)])
+        found = self._predict([make_example(text) for text in take_texts(X)])
         return np.array([prediction.number for prediction in found], np.float64)
 
     def score(self, X: Texts, y: Iterable[float]) -> float:
@@ -174,10 +204,12 @@ class TextRegressor(_Learner):
 class TokenTagger(_Learner):
     """A tag for each word of a sentence."""
 
+    kind = "tag"
+
     def fit(self, X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> Self:
         """Learn from sentences as lists of words, and a list of tags for each."""
-        pairs = _paired(list(X), list(y))
-        self._learn("tag", [{"words": list(words), "tags": list(tags)} for words, tags in pairs])
+        pairs = pair_up(list(X), list(y))
+        self._learn([{"words": list(words), "tags": list(tags)} for words, tags in pairs])
         self._take_over(self.trained_)
         return self
 
@@ -192,7 +224,7 @@ class TokenTagger(_Learner):
 
     def score(self, X: Iterable[Sequence[str]], y: Iterable[Sequence[str]]) -> float:
         """F1 of entities, or where the tags mark none, the share of words that are right."""
-        examples = [Example(words=tuple(words), labels=tuple(tags)) for words, tags in _paired(list(X), list(y))]
+        examples = [Example(words=tuple(words), labels=tuple(tags)) for words, tags in pair_up(list(X), list(y))]
         return _main_score(self._fitted(), examples)
 
     def _take_over(self, trained: Trained) -> None:
@@ -202,13 +234,15 @@ class TokenTagger(_Learner):
 class QuestionAnswerer(_Learner):
     """The answer to each question, a part of its passage, or nothing."""
 
+    kind = "answer"
+
     def fit(self, X: Iterable[tuple[str, str]], y: Iterable[Sequence[str]]) -> Self:
         """Learn from pairs of question and passage, and a list of answers for each, empty where there is none."""
         rows = [
             {"question": question, "context": passage, "answers": list(answers)}
-            for (question, passage), answers in _paired(list(X), list(y))
+            for (question, passage), answers in pair_up(list(X), list(y))
         ]
-        self._learn("answer", rows)
+        self._learn(rows)
         return self
 
     def predict(self, X: Iterable[tuple[str, str]]) -> list[str]:
@@ -226,7 +260,7 @@ class QuestionAnswerer(_Learner):
             Example(
                 pair=question, text=passage, answers=tuple(Span(answer, passage.find(answer)) for answer in answers)
             )
-            for (question, passage), answers in _paired(list(X), list(y))
+            for (question, passage), answers in pair_up(list(X), list(y))
         ]
         return _main_score(self._fitted(), examples)
 
@@ -237,13 +271,15 @@ class QuestionAnswerer(_Learner):
 class MultipleChoice(_Learner):
     """The right one of several endings."""
 
+    kind = "choose"
+
     def fit(self, X: Iterable[tuple[str, Sequence[str]]], y: Iterable[int]) -> Self:
         """Learn from pairs of a beginning and its endings, and the number of the right one, from 0."""
         rows = [
             {"question": begun, "choices": list(endings), "label": int(right)}
-            for (begun, endings), right in _paired(list(X), _stated(y))
+            for (begun, endings), right in pair_up(list(X), take_stated(y))
         ]
-        self._learn("choose", rows)
+        self._learn(rows)
         return self
 
     def predict(self, X: Iterable[tuple[str, Sequence[str]]]) -> list[int]:
@@ -258,7 +294,7 @@ class MultipleChoice(_Learner):
         """The share that is right."""
         examples = [
             Example(text=begun, endings=tuple(endings), right=int(right))
-            for (begun, endings), right in _paired(list(X), list(y))
+            for (begun, endings), right in pair_up(list(X), list(y))
         ]
         return _main_score(self._fitted(), examples)
 
@@ -269,18 +305,20 @@ class MultipleChoice(_Learner):
 class SentenceEncoder(_Learner):
     """A vector for each text; texts that belong together are near."""
 
+    kind = "embed"
+
     def fit(self, X: Iterable[Sequence[str]], y: Iterable[float] | None = None) -> Self:
         """Learn from pairs and how alike each is; without y from pairs that belong together, or from triplets whose
         third text does not belong to the first."""
         names = ("anchor", "positive", "negative")
-        rows = [{**dict(zip(names, parts, strict=False)), "label": number} for parts, number in _related(X, y)]
-        self._learn("embed", rows)
+        rows = [{**dict(zip(names, parts, strict=False)), "label": number} for parts, number in take_related(X, y)]
+        self._learn(rows)
         return self
 
     def predict(self, X: Iterable[str]) -> NDArray[np.float32]:
         """The vectors, one a row."""
         width = self._fitted().model.config.width
-        found = self._predict([_example(text) for text in _texts(X, (1,))])
+        found = self._predict([make_example(text) for text in take_texts(X, (1,))])
         vectors = [prediction.vectors for prediction in found if prediction.vectors is not None]
         return np.array(vectors, np.float32).reshape(-1, width)
 
@@ -293,7 +331,7 @@ class SentenceEncoder(_Learner):
         triplets whose second text is nearer."""
         examples = [
             Example(text=parts[0], pair=parts[1], negative=parts[2] if len(parts) == 3 else None, number=number)
-            for parts, number in _related(X, y)
+            for parts, number in take_related(X, y)
         ]
         return _main_score(self._fitted(), examples)
 
@@ -306,71 +344,10 @@ def _main_score(trained: Trained, examples: Sequence[Example]) -> float:
     return scores[trained.task.main_score]
 
 
-def _texts(given: Iterable[object], allowed: Sequence[int] = (1, 2)) -> list[tuple[str, ...]]:
-    """Each text, or pair, or whatever is allowed, as a tuple; ValueError for anything else."""
-    if isinstance(given, str):
-        raise ValueError("X is a single text: put it in a list.")
-    kinds = {1: "a text", 2: "a pair of texts", 3: "a triplet of texts"}
-    found: list[tuple[str, ...]] = []
-    for number, one in enumerate(given):
-        parts = (one,) if isinstance(one, str) else tuple(one) if isinstance(one, Sequence | np.ndarray) else ()
-        texts = tuple(str(part) for part in parts if isinstance(part, str))
-        if len(parts) not in allowed or len(texts) < len(parts):
-            raise ValueError(f"X[{number}] is {one!r}; give {' or '.join(kinds[count] for count in allowed)}.")
-        found.append(texts)
-    return found
-
-
-def _related(X: Iterable[object], y: Iterable[float] | None) -> list[tuple[tuple[str, ...], float | None]]:
-    """Pairs with their scores, or pairs or triplets without."""
-    texts = _texts(X, (2, 3) if y is None else (2,))
-    for number, parts in enumerate(texts):
-        if len(parts) != len(texts[0]):
-            raise ValueError(
-                f"X[{number}] has {len(parts)} texts, X[0] {len(texts[0])}: give pairs or triplets, not both."
-            )
-    scores: list[float | None] = [None] * len(texts) if y is None else [float(one) for one in _stated(y)]
-    return _paired(texts, scores)
-
-
-def _example(parts: tuple[str, ...]) -> Example:
-    return Example(text=parts[0], pair=parts[1] if len(parts) == 2 else None)
-
-
-def _with_labels(texts: Sequence[tuple[str, ...]], labels: Sequence[object]) -> list[dict[str, object]]:
-    """The rows of a file; whether they are texts or pairs is said by the first."""
-    rows = []
-    for number, (parts, label) in enumerate(_paired(texts, labels)):
-        if len(parts) != len(texts[0]):
-            raise ValueError(
-                f"X[{number}] has {len(parts)} texts, X[0] {len(texts[0])}: give texts or pairs, not both."
-            )
-        names = ("text",) if len(parts) == 1 else ("text_a", "text_b")
-        rows.append({**dict(zip(names, parts, strict=True)), "label": label})
-    return rows
-
-
-def _stated(y: Iterable[Label]) -> list[Label]:
-    """The labels as a list; ValueError for one that is missing, None or no number."""
-    labels = list(y)
-    for number, label in enumerate(labels):
-        if label is None or label != label:
-            raise ValueError(f"y[{number}] is {label!r}: give each example its label, or leave the example out.")
-    return labels
-
-
 def _of_examples(sentence: str, data: Path) -> str:
     """What is said of a file that nobody but us has seen, said of the examples it was made of."""
     rows = re.sub(rf"{re.escape(str(data))}, line (\d+)", lambda found: f"X[{int(found[1]) - 1}]", sentence)
     return rows.replace(str(data), "X")
-
-
-def _paired(x: Sequence[One], y: Sequence[Label]) -> list[tuple[One, Label]]:
-    if len(x) != len(y):
-        raise ValueError(f"X has {len(x)} examples, y {len(y)} labels: give one for each.")
-    if not x:
-        raise ValueError("X is empty: give at least one example.")
-    return list(zip(x, y, strict=True))
 
 
 def _tags(kind: str | None) -> object:
