@@ -231,9 +231,16 @@ def test_the_command_says_what_it_made_and_what_comes_next(vocabulary, tmp_path,
     arguments = [str(tmp_path / "text.jsonl"), "--vocab", str(vocabulary), "--out", out, "--column", "body"]
     assert run(["corpus", *arguments]) == 0
     captured = capsys.readouterr()
-    assert f"bertie pretrain {out} --out my-run --recipe tiny-cpu" in captured.err
+    assert f"bertie pretrain {out} --out my-run --recipe tiny-cpu\n" in captured.err
     assert "1 document, 1 sentence, 4 tokens" in captured.out
     assert open_corpus(tmp_path / "out").counts["train"]["documents"] == 1
+
+
+def test_of_chinese_text_whole_words_come_next(vocabulary, tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("我们。\n\n你们。\n", encoding="utf-8")
+    arguments = [str(tmp_path / "text.txt"), "--vocab", str(vocabulary), "--out", str(tmp_path / "out")]
+    assert run(["corpus", *arguments, "--language", "zh"]) == 0
+    assert "--recipe tiny-cpu --set unit=words\n" in capsys.readouterr().err
 
 
 def test_standard_input_is_read(vocabulary, tmp_path):

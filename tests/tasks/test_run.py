@@ -302,11 +302,16 @@ def test_the_usual_rate_is_of_what_learns():
     assert usual_lr(ModeConfig(lora_rank=8), 768) == 3e-4
 
 
-def test_a_model_that_collapsed_at_a_high_rate_is_advised_a_lower_one(order, write, caplog, monkeypatch):
+@pytest.mark.parametrize(
+    ("rate", "advice"), [("1e-3", "another lr (--grid lr=0.0001,0.0003,0.001)"), ("1e-2", "a lower lr")]
+)
+def test_a_model_that_collapsed_at_its_usual_rate_or_above_is_advised_another(
+    order, write, caplog, monkeypatch, rate, advice
+):
     data = write("a.csv", class_rows())
     monkeypatch.setattr(Best, "is_collapsed", True)
-    finetune(order("classify", data, "epochs=1", dev=data), quiet)
-    assert "collapsed" in caplog.text and "Try a lower lr, another seed" in caplog.text
+    finetune(order("classify", data, "epochs=1", f"lr={rate}", dev=data), quiet)
+    assert f"Try {advice}, another seed (--retry) or more epochs." in caplog.text
 
 
 def test_what_is_refused(order, write, model_folder):

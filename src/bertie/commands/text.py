@@ -136,4 +136,5 @@ def corpus(
         print_json(asdict(card))
         return
     click.echo(console.table(["corpus", str(out)], card.rows()))
-    console.say(f"\n{out} is ready. Next: bertie pretrain {out} --out my-run --recipe tiny-cpu")
+    whole_words = " --set unit=words" if language == "zh" else ""
+    console.say(f"\n{out} is ready. Next: bertie pretrain {out} --out my-run --recipe tiny-cpu{whole_words}")

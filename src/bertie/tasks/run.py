@@ -34,7 +34,7 @@ from bertie.tasks.network import (
     task_loss,
     with_features,
 )
-from bertie.tasks.recipe import SMALL_LR, FinetuneRecipe, Written, loop_config, num_epochs, usual_lr
+from bertie.tasks.recipe import LR, SMALL_LR, FinetuneRecipe, Written, loop_config, num_epochs, usual_lr
 from bertie.tasks.tag import Tag
 from bertie.tasks.task import Example, Row
 from bertie.tasks.trained import Trained, save_trained
@@ -298,11 +298,13 @@ def _finish(parts: Parts, best: Best, state: State) -> None:
 
 
 def _other_rate(parts: Parts) -> str:
-    """On which side of the rate of a run that learned nothing there may be a better one."""
-    usual = usual_lr(parts.order.recipe.mode, parts.model.config.width)
-    if parts.order.recipe.optimizer.lr >= usual:
+    """Where there may be a better rate than that of a run that learned nothing. A large model that learns as a whole
+    collapses at rates that are too high; what is small may do so on either side."""
+    rate, usual = parts.order.recipe.optimizer.lr, usual_lr(parts.order.recipe.mode, parts.model.config.width)
+    if rate > 10 * usual or rate >= usual == LR:
         return "a lower lr"
-    return f"a higher lr (--grid lr={usual:g},{3 * usual:g},{10 * usual:g})"
+    which = "a higher" if rate < usual else "another"
+    return f"{which} lr (--grid lr={usual:g},{3 * usual:g},{10 * usual:g})"
 
 
 def recipe_toml(order: Order) -> str:
