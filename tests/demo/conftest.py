@@ -41,4 +41,5 @@ def config(library: Path) -> DemoConfig:
         pretraining=("batch=8", "pairs.max_length=32", "save_every=2", "threads=1"),
         finetuning=("lr=1e-3", "epochs=1", "threads=1"),
         frozen=("features=mix_all", "epochs=1", "threads=1"),
+        beside="nothing",
     )

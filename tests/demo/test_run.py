@@ -74,7 +74,7 @@ def test_the_model_that_the_package_carries_stands_beside(
     carries: Path, config: DemoConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "demo"
-    assert Demo(config, out, "en").run() is None
+    assert Demo(replace(config, beside=carries.name), out, "en").run() is None
     told = capsys.readouterr().out
     for name in ("frozen", carries.name):
         scores = read_card(out / "finetuned" / name)

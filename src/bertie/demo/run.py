@@ -48,8 +48,8 @@ FINETUNING = ("lr=1e-3", "epochs=3", "batch=16", "dropout=0.1", "evaluations=1")
 
 @dataclass(frozen=True)
 class DemoConfig:
-    """How much of everything; the defaults are for five minutes on two cores. The last three are changes to the recipe
-    `demo` and to the stable recipe of fine-tuning, of whole networks and of frozen ones, as `--set` takes them."""
+    """How much of everything; the defaults are for five minutes on two cores. `pretraining`, `finetuning` and `frozen`
+    are changes, as `--set` takes them: to the recipe `demo`, and to the stable one where all or the head learns."""
 
     gather: GatherConfig = field(default_factory=lambda: GatherConfig(libraries()))
     vocabulary_size: int = 4000
@@ -59,6 +59,7 @@ class DemoConfig:
     pretraining: tuple[str, ...] = ()
     finetuning: tuple[str, ...] = FINETUNING
     frozen: tuple[str, ...] = FROZEN
+    beside: str = DEFAULT  # what stands beside the demo's own model, where the package carries it
 
 
 class _Learner(NamedTuple):
@@ -77,7 +78,7 @@ class Demo:
         self.config, self.out, self.language, self.words = config, out, language, SPEECH[language]
         recipe = change(read_recipe("demo"), config.pretraining)
         self.recipe = with_budget(recipe, Budget(config.minutes, "minutes"))
-        self.carries = DEFAULT in names()
+        self.beside = config.beside if config.beside in names() else None
 
     def run(self) -> int | None:
         """See to it that everything is in the folder, and tell of it; the signal that stopped it, if one did."""
@@ -153,8 +154,8 @@ class Demo:
         rows = {part: _read_rows(self.out / "modules" / f"{part}.jsonl") for part in ("train", "dev")}
         modules = {row["label"] for row in rows["train"]}
         self._say("finetune", modules=len(modules), train=len(rows["train"]), dev=len(rows["dev"]))
-        if self.carries:
-            self._say("beside", model=DEFAULT)
+        if self.beside:
+            self._say("beside", model=self.beside)
         self._build_scratch()
         table = []
         for name, learner in self._learners().items():
@@ -178,10 +179,10 @@ class Demo:
             "pretrained": _Learner(words["pretrained"], own, config.finetuning, config.seeds),
             "scratch": _Learner(words["scratch"], scratch, (*config.finetuning, anew), config.seeds),
         }
-        if self.carries:
-            other = words["carried"].format(model=DEFAULT)
+        if self.beside:
+            other = words["carried"].format(model=self.beside)
             learners["frozen"] = _Learner(words["frozen"], own, config.frozen, config.frozen_seeds)
-            learners[DEFAULT] = _Learner(other, Path(DEFAULT), config.frozen, config.frozen_seeds)
+            learners[self.beside] = _Learner(other, Path(self.beside), config.frozen, config.frozen_seeds)
         return learners
 
     def _sweep(self, name: str, learner: _Learner) -> Swept:
@@ -210,8 +211,8 @@ class Demo:
         self._say("look")
         model = load(self.out / "pretrained" / MODEL, "cpu")
         models = {self.words["pretrained"]: model}
-        if self.carries:
-            models[DEFAULT] = load(DEFAULT, "cpu")
+        if self.beside:
+            models[self.beside] = load(self.beside, "cpu")
         sentences = [row["text"] for row in _read_rows(self.out / "modules" / "dev.jsonl")]
         self._say("fill")
         _tell({name: fill(one) for name, one in models.items()})
@@ -236,8 +237,8 @@ class Demo:
     def _report(self) -> None:
         page = self.out / REPORT
         runs = [self.out / "pretrained", self.out / "finetuned" / "pretrained", self.out / "finetuned" / "scratch"]
-        if self.carries:
-            runs += [self.out / "finetuned" / DEFAULT, Path(DEFAULT)]
+        if self.beside:
+            runs += [self.out / "finetuned" / self.beside, Path(self.beside)]
         make_report(runs, page, self.language, TEXTS, WORDS_IN_CONTEXT)
         self._say("report", page=page.resolve().as_uri())
 
