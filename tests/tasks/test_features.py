@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from bertie.cli import run
+from bertie.model.config import ModelConfig
 from bertie.model.folder import load
-from bertie.tasks.features import Wanted, extract, read_lines
+from bertie.model.heads import Model
+from bertie.tasks.features import Wanted, extract, last_layers, read_lines
 
 LINES = "Who sat? ||| the cat sat\nthe Dog\n\n光荣 ||| steve ||| smiths\n"
 
@@ -46,6 +48,16 @@ def test_google_s_form_and_the_values_of_transformers(ask, model_folder):
         values = np.array([one["values"] for one in found])
         assert values == pytest.approx(hidden.hidden_states[index][0].numpy(), abs=2e-5)
         assert (np.round(values, 6) == values).all()
+
+
+@pytest.mark.parametrize(("num_layers", "expected"), [(2, (-1, -2)), (12, (-1, -2, -3, -4))])
+def test_the_last_four_layers_are_taken_as_far_as_there_are_such(num_layers, expected):
+    config = ModelConfig(vocabulary_size=9, num_layers=num_layers, width=8, num_heads=2, inner_width=8)
+    assert last_layers(Model(config, {})) == expected
+
+
+def test_where_no_layers_are_said_a_small_model_gives_all_it_has(ask):
+    assert np.load(ask(out="out.npz"))["layers"].tolist() == [-1, -2]
 
 
 def test_arrays_hold_the_same(ask):
@@ -106,7 +118,7 @@ def test_what_is_refused(write, model_folder, tmp_path, capsys):
         (["--layers", "0"], "-3 is the embeddings"),
         (["--layers", "last"], "--layers is 'last'; allowed: whole numbers with commas"),
         (["--layers", "-1,-1"], "layers are -1,-1; name at least one, each once"),
-        (["--combine", "weighted"], "there are 0 weights; allowed: one for each of the 4 layers"),
+        (["--combine", "weighted"], "there are 0 weights; allowed: one for each of the 2 layers"),
         (["--weights", "1"], "there are 1 weights; allowed: none unless combined so"),
         (["--layers", "-1", "--max-length", "99"], "max_length is 99; the model allows 3 to 48"),
         (["--out", "out.txt"], "allowed: .jsonl, .npz"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.command(short_help="What the layers make of each token, to a file.")
 @click.argument("folder", metavar="MODEL", type=MODEL)
 @click.argument("data", metavar="INPUT", type=Path)
-@click.option("--layers", default="-1,-2,-3,-4", help="Counted from the last one, -1.")
+@click.option("--layers", help="Counted from the last one, -1; the last four when not said.")
 @click.option("--out", required=True, type=Path, help="The file to write: .jsonl as Google has it, or .npz.")
 @click.option(
     "--combine",
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def features(
     folder: Path,
     data: Path,
-    layers: str,
+    layers: str | None,
     out: Path,
     combine: "Combination",
     weights: str | None,
@@ -50,15 +50,16 @@ def features(
     from bertie.carried import model_folder
     from bertie.model.device import pick_device
     from bertie.model.folder import load
-    from bertie.tasks.features import Wanted, extract, read_lines, write_features
+    from bertie.tasks.features import Wanted, extract, last_layers, read_lines, write_features
     from bertie.text.wordpiece import Tokenizer
 
     set_threads(threads)
-    numbers = tuple(int(number) for number in _parts("layers", layers, int))
-    wanted = Wanted(numbers, combine, tuple(_parts("weights", weights or "", float)), max_length)
+    said = None if layers is None else tuple(int(number) for number in _parts("layers", layers, int))
+    shares = tuple(_parts("weights", weights or "", float))
     texts = read_lines(data)
     place = model_folder(folder)
     model = load(place).to(pick_device(device))
+    wanted = Wanted(last_layers(model) if said is None else said, combine, shares, max_length)
     with console.progress("features", "texts") as report:
         write_features(out, extract(model, Tokenizer.load(place), texts, wanted, report), wanted)
     console.say(f"{out} holds the features of {len(texts):,} texts.")

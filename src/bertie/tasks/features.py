@@ -31,7 +31,7 @@ class Wanted:
     """Which layers, and how they become one vector a token. layers: -1 is the last, and one below the first the
     embeddings; weights: of "weighted", one for each layer, taken as they are."""
 
-    layers: tuple[int, ...] = (-1, -2, -3, -4)
+    layers: tuple[int, ...]
     combine: Combination = "none"
     weights: tuple[float, ...] = ()
     max_length: int | None = None  # tokens of a text or pair; none: as many as the model has positions
@@ -43,6 +43,11 @@ class Wanted:
         if len(self.weights) != (len(self.layers) if is_weighted else 0):
             wanted = f"one for each of the {len(self.layers)} layers" if is_weighted else "none unless combined so"
             raise ValueError(f"there are {len(self.weights)} weights; allowed: {wanted}.")
+
+
+def last_layers(model: Model) -> tuple[int, ...]:
+    """The last four, of which Google's script makes features; of a smaller model all that there are."""
+    return tuple(range(-1, -min(4, model.config.num_layers) - 1, -1))
 
 
 class Found(NamedTuple):
