@@ -9,7 +9,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -41,6 +41,11 @@ class Answer:
     that they came from, "google" looks for what they spell in the words they came from, as run_squad.py does. scorer:
     which official script counts."""
 
+    head: ClassVar[str] = "span"
+    num_classes: ClassVar[int] = 0
+    labels: ClassVar[tuple[str, ...]] = ()
+    problem_type: ClassVar[str | None] = None
+
     has_nulls: bool | None = None  # whether questions may have no answer; none: as the examples say
     null_threshold: float = 0.0  # how much better no answer must score; found on held-out examples
     max_length: int = 384
@@ -55,22 +60,6 @@ class Answer:
         for name in ("max_length", "stride", "max_answer", "num_best"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
-
-    @property
-    def head(self) -> str:
-        return "span"
-
-    @property
-    def num_classes(self) -> int:
-        return 0
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def problem_type(self) -> str | None:
-        return None
 
     @property
     def main_score(self) -> str:

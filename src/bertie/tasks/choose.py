@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -18,28 +18,14 @@ log = logging.getLogger(__name__)
 class Choose:
     """The right ending of each beginning."""
 
+    head: ClassVar[str] = "choice"
+    num_classes: ClassVar[int] = 0
+    labels: ClassVar[tuple[str, ...]] = ()
+    problem_type: ClassVar[str | None] = None
+    main_score: ClassVar[str] = "accuracy"
+
     max_length: int = 128
     num_endings: int | None = None  # how many each must have; none: any number, which may differ
-
-    @property
-    def head(self) -> str:
-        return "choice"
-
-    @property
-    def num_classes(self) -> int:
-        return 0
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def problem_type(self) -> str | None:
-        return None
-
-    @property
-    def main_score(self) -> str:
-        return "accuracy"
 
     def learn(self, examples: Sequence[Example]) -> Self:
         for example in examples:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -33,6 +33,8 @@ class Classify:
     between them, and an empty cell is none of them. A text longer than max_length is cut at its end, or shown through
     windows that overlap by half, whose logits are averaged."""
 
+    head: ClassVar[str] = "class"
+
     labels: tuple[str, ...] = ()  # none: those of the examples
     metrics: tuple[str, ...] = ("accuracy", "macro_f1")  # the first one chooses the model
     max_length: int = 128
@@ -47,10 +49,6 @@ class Classify:
                 raise ValueError(f"metric {metric!r} does not exist; allowed: {', '.join(METRICS)}.")
         if self.several and self.metrics != Classify.metrics:
             raise ValueError("metrics are for one label a text: with several=true leave them out.")
-
-    @property
-    def head(self) -> str:
-        return "class"
 
     @property
     def num_classes(self) -> int:
@@ -136,6 +134,11 @@ class Classify:
 class Regress:
     """A number for each text or pair."""
 
+    head: ClassVar[str] = "class"
+    num_classes: ClassVar[int] = 1
+    labels: ClassVar[tuple[str, ...]] = ()
+    problem_type: ClassVar[str | None] = "regression"
+
     metrics: tuple[str, ...] = ("pearson", "spearman")  # the first one chooses the model
     max_length: int = 128
     long: Long = "cut"
@@ -149,22 +152,6 @@ class Regress:
                 raise ValueError(f"metric {metric!r} does not exist; allowed: {', '.join(NUMBER_METRICS)}.")
         if self.metrics[0] == "mean_squared_error":
             raise ValueError("the first metric chooses the model and more of it must be better: put pearson before.")
-
-    @property
-    def head(self) -> str:
-        return "class"
-
-    @property
-    def num_classes(self) -> int:
-        return 1
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def problem_type(self) -> str | None:
-        return "regression"
 
     @property
     def main_score(self) -> str:

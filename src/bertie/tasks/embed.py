@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,11 @@ class Embed:
     learns to be nearer to its second one than to the second and third ones of the whole batch (Henderson et al. 2017),
     so that a larger batch teaches more; with negatives=own than to its own third one."""
 
+    head: ClassVar[str] = "vector"
+    num_classes: ClassVar[int] = 0
+    labels: ClassVar[tuple[str, ...]] = ()
+    problem_type: ClassVar[str | None] = None
+
     form: Form | None = None  # what is learned from; none: as the examples say
     pooling: Literal["mean", "cls"] = "mean"
     normalize: bool = True  # whether the vectors are given the length 1
@@ -43,22 +48,6 @@ class Embed:
             raise ValueError(f"scale is {self.scale}; it must be more than 0.")
         if self.negatives == "own" and self.form not in (None, "triplets"):
             raise ValueError(f"negatives=own is for triplets: {self.form} have no negatives of their own.")
-
-    @property
-    def head(self) -> str:
-        return "vector"
-
-    @property
-    def num_classes(self) -> int:
-        return 0
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return ()
-
-    @property
-    def problem_type(self) -> str | None:
-        return None
 
     @property
     def main_score(self) -> str:

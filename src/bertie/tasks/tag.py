@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
@@ -18,22 +18,17 @@ class Tag:
     """A tag for each word. With context "document" a sentence is read among its neighbours, as many as there is room
     for, as the paper does; each word is judged in the window that shows most around it."""
 
+    head: ClassVar[str] = "tag"
+    problem_type: ClassVar[str | None] = None
+
     labels: tuple[str, ...] = ()  # none: those of the examples
     max_length: int = 128
     context: Literal["sentence", "document"] = "sentence"
     stride: int | None = None  # tokens from one window to the next; none: half a window
 
     @property
-    def head(self) -> str:
-        return "tag"
-
-    @property
     def num_classes(self) -> int:
         return len(self.labels)
-
-    @property
-    def problem_type(self) -> str | None:
-        return None
 
     @property
     def main_score(self) -> str:
