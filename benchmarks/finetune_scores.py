@@ -9,7 +9,7 @@ counts is the last model, not the best. `recipes`: bertie's stable recipe agains
 
 OUT/runs.jsonl holds each score as soon as it is known, and the same command again goes on with what is missing; models
 are not kept. With --minutes no run begins after so many; 0 says only how much there is to do. A run that fails is named
-and the others go on.
+and the others go on. With --jobs 8 on one GPU eight runs share it, each with two processor cores.
 """
 
 import argparse
