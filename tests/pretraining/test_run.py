@@ -206,6 +206,14 @@ def test_killed_after_the_last_step_it_is_finished_when_gone_on_with(
     assert train(corpus_folder, tmp_path / "run", resumes=True).outcome == "finished before"
 
 
+def test_who_asks_for_the_end_as_the_run_finishes_is_not_forgotten(corpus_folder, tmp_path):
+    def ask(event, share):
+        if event["event"] == "save":
+            signal.raise_signal(signal.SIGINT)
+
+    assert train(corpus_folder, tmp_path / "run", steps=2, watch=ask) == ("finished", signal.SIGINT)
+
+
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_run_that_another_process_trains_is_refused_and_left_as_it_is(corpus_folder, tmp_path, step):
     """A command on the same folder, while the first process takes its first step and later: anew and with --resume."""

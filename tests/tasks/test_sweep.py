@@ -1,6 +1,7 @@
 """Several runs of one order: each combination once, the best kept, collapsed ones repeated, none done twice."""
 
 import json
+import logging
 import signal
 
 import pytest
@@ -119,6 +120,22 @@ def test_a_killed_sweep_goes_on_where_it_was(plan, monkeypatch):
         sweep(plan(seeds=4, resumes=True), quiet)
 
 
+def test_who_asks_for_the_end_as_a_run_finishes_ends_the_sweep(plan, monkeypatch):
+    begun = []
+
+    def asked_at_the_last_save(order, watch):
+        begun.append(order.out.name)
+        return finetune(order, ask)
+
+    def ask(event, share):
+        if event["event"] == "save" and share == 1:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(sweeping, "finetune", asked_at_the_last_save)
+    ending = sweep(plan(seeds=3), quiet).ending
+    assert (ending.outcome, ending.signal, begun) == ("stopped", signal.SIGTERM, ["seed-0"])
+
+
 def test_a_finished_run_of_another_recipe_is_not_taken_for_this_one(plan):
     sweep(plan("lr=1e-3"), quiet)
     other = plan("lr=1e-3", resumes=True)
@@ -148,7 +165,7 @@ def test_collapsed_runs_are_named_and_repeated(plan, monkeypatch, caplog):
     (summary,) = swept.summaries
     assert summary.each == pytest.approx((0.82, 0.84))
     assert summary.collapsed == 2
-    assert "It is repeated with seed 2." in caplog.text
+    assert "It is repeated as seed-2." in caplog.text
     assert "2 of 4 runs collapsed: seed-0, seed-1." in caplog.text
     runs = read_card(plan().order.out)["runs"]
     assert [one["was_repeated"] for one in runs] == [True, False, True, False]
@@ -198,6 +215,17 @@ def test_the_command_prints_a_table(write, model_folder, tmp_path, capsys):
     assert "give a key and its values" in capsys.readouterr().err
     assert run([*common, "--out", str(tmp_path / "other"), "--grid", "rate=1,2"]) == 2
     assert "bertie: rate=1: unknown key 'rate'" in capsys.readouterr().err
+
+
+def test_what_runs_share_is_said_once(plan, caplog):
+    with caplog.at_level("INFO"):
+        sweep(plan("lr=1e-3,3e-3", seeds=2), quiet)
+        num_runs = sum(message.startswith("Run ") for message in caplog.messages)
+        assert num_runs > 1 and sum("made new, to be trained" in message for message in caplog.messages) == 1
+        caplog.clear()
+        logging.getLogger("bertie.tasks").info("again")
+        logging.getLogger("bertie.tasks").info("again")
+    assert caplog.messages == ["again", "again"]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ class Order:
 
 
 class Ending(NamedTuple):
-    """How a run ended: by itself, or by a signal."""
+    """How a run ended: by itself, or by a signal. One that came when there was nothing more to stop is for what would
+    come after the run."""
 
     outcome: Literal["finished", "stopped", "finished before"]
     signal: int | None = None
@@ -98,7 +99,7 @@ def pretrain(order: Order, watch: Watch) -> Ending:
         if ranks.rank == 0:
             figures = {**_final_figures(order.out), "peak_memory": peak_memory(ranks.device)}
             write_card(order.out, parts.card | figures)  # the last of all, by which a finished run is known
-        return Ending("finished")
+        return Ending("finished", asked())
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ class _Learner:
                 ending = finetune(order, lambda event, share: None)
             except ValueError as error:
                 raise ValueError(_of_examples(str(error), data)) from error
-            if ending.outcome == "stopped":
+            if ending.signal is not None:
                 raise KeyboardInterrupt
             self.trained_ = Trained.load(out, self.device)
 

@@ -69,7 +69,8 @@ class Order:
 
 
 class Ending(NamedTuple):
-    """How a run ended, by itself or by a signal, and what its best model scored on the held-out examples."""
+    """How a run ended, by itself or by a signal, and what its best model scored on the held-out examples. A signal that
+    came when there was nothing more to stop is for what would come after the run."""
 
     outcome: Literal["finished", "stopped", "finished before"]
     scores: Mapping[str, float]
@@ -102,7 +103,7 @@ def finetune(order: Order, watch: Watch) -> Ending:
                 return Ending("stopped", best.scores, asked())
             log.write({"event": "end", **place_of(state)})
         _finish(parts, best, state)
-        return Ending("finished", best.scores)
+        return Ending("finished", best.scores, asked())
 
 
 class Parts:

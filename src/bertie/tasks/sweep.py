@@ -4,7 +4,8 @@ import itertools
 import logging
 import shutil
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -119,8 +120,36 @@ def sweep(plan: Sweep, watch: Watch) -> Swept:
     train, dev = find_parts(order.data, named(order.name), order.dev)
     if dev is None and not all(recipe.held_out for recipe, _ in plan.variants.values()):
         raise ValueError("runs are compared by scores, so something must be held out: leave out held_out=0.")
-    with begin(order.out, recipe_toml(order), order.resumes, order.allows_changes, alone("cpu")):
+    with begin(order.out, recipe_toml(order), order.resumes, order.allows_changes, alone("cpu")), _each_said_once():
         return _run_all(plan, hashes(train, dev), watch)
+
+
+@contextmanager
+def _each_said_once() -> Iterator[None]:
+    """What runs say of the model and the examples that they share is said by the first of them alone."""
+    handlers = logging.getLogger().handlers
+    filters = [_New() for _ in handlers]
+    for handler, new in zip(handlers, filters, strict=True):
+        handler.addFilter(new)
+    try:
+        yield
+    finally:
+        for handler, new in zip(handlers, filters, strict=True):
+            handler.removeFilter(new)
+
+
+class _New(logging.Filter):
+    """Lets a sentence pass once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        sentence = record.getMessage()
+        is_new = sentence not in self._said
+        self._said.add(sentence)
+        return is_new
 
 
 def _run_all(plan: Sweep, data: Mapping[str, str | None], watch: Watch) -> Swept:
@@ -147,7 +176,7 @@ def _until_one_learns(
         folder = Path(setting) / f"seed-{seed}"
         order = replace(plan.order, recipe=replace(recipe, seed=seed), task=task, out=plan.order.out / folder)
         if runs:
-            logger.info("It is repeated with seed %d.", seed)
+            logger.info("It is repeated as %s.", folder.as_posix())
             runs[-1] = runs[-1]._replace(was_repeated=True)
         ending = _finish(order, data, watch)
         if ending is not None:
@@ -170,7 +199,7 @@ def _finish(order: Order, data: Mapping[str, str | None], watch: Watch) -> Endin
                 raise ValueError(f"{order.out} learned from other examples: give those, or begin anew elsewhere.")
         return None
     ending = finetune(replace(order, resumes=order.resumes and order.out.exists()), watch)
-    return ending if ending.outcome == "stopped" else None
+    return None if ending.signal is None else ending._replace(outcome="stopped")
 
 
 def _conclude(plan: Sweep, runs: Sequence[Run]) -> Swept:
