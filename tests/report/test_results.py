@@ -69,7 +69,8 @@ def test_a_repeated_run_does_not_count(make_finetuned: MakeRun) -> None:
     card["runs"][0]["was_repeated"] = True
     (folder / "card.json").write_text(json.dumps(card))
     (result,) = results_of(read(folder)[0])
-    assert result.each == (0.9,)
+    assert result.each == (0.9,) and (result.num_collapsed, result.num_repeated) == (1, 1)
+    assert rows(overview(read(folder), EN))[0][-1] == "accuracy 0.9000; 1 of 2 runs collapsed"
 
 
 def test_a_grid_has_a_row_for_each_setting_also_before_it_is_finished(make_finetuned: MakeRun, tmp_path: Path) -> None:

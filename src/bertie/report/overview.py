@@ -60,7 +60,8 @@ def _labelled(run: Run, results: Sequence[Result], words: Words) -> str:
 
 def _collapsed(results: Sequence[Result], words: Words) -> Iterator[str]:
     """How many of the runs learned nothing, where there are such."""
-    number, count_all = sum(one.num_collapsed for one in results), sum(len(one.each) for one in results)
+    number = sum(one.num_collapsed for one in results)
+    count_all = sum(len(one.each) + one.num_repeated for one in results)
     if number and count_all == 1:
         yield words("the run collapsed")
     elif number:

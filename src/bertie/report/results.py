@@ -10,13 +10,15 @@ from bertie.report.runs import Run, figure
 @dataclass(frozen=True)
 class Result:
     """One row of a comparison. scores: by name, one for each seed; floor: what the same answer for everything scores;
-    best: the run of the best seed, where its folder is there."""
+    num_collapsed: of all its runs; num_repeated: those of them in whose place another one counts; best: the run of the
+    best seed, where its folder is there."""
 
     name: str
     main: str
     scores: Mapping[str, tuple[float, ...]]
     floor: float | None = None
     num_collapsed: int = 0
+    num_repeated: int = 0
     best: Run | None = None
 
     @property
@@ -34,18 +36,18 @@ def results_of(run: Run) -> Iterator[Result]:
     if run.kind == "glue":
         yield from _columns(run) or [result for task in run.each for result in results_of(task)]
         return
-    repeated = {one.get("folder") for one in _objects(run.card, "runs") if one.get("was_repeated") is True}
+    repeated = {str(one.get("folder")) for one in _objects(run.card, "runs") if one.get("was_repeated") is True}
     leaves = [one for one in run.each if one.folder.relative_to(run.folder).as_posix() not in repeated] or [run]
     settings = {leaf.folder.parent: None for leaf in leaves}
     for folder in settings:
         same = [leaf for leaf in leaves if leaf.folder.parent == folder]
         name = run.name if len(settings) == 1 else f"{run.name}/{folder.relative_to(run.folder).as_posix()}"
-        found = _together(name, same)
+        found = _together(name, same, sum((run.folder / one).parent == folder for one in repeated))
         if found is not None:
             yield found
 
 
-def _together(name: str, runs: Sequence[Run]) -> Result | None:
+def _together(name: str, runs: Sequence[Run], num_repeated: int) -> Result | None:
     """The scores of several seeds; None where no run has come to any."""
     scored = [run for run in runs if isinstance(run.card.get("score"), str) and _scores(run)]
     if not scored:
@@ -56,9 +58,9 @@ def _together(name: str, runs: Sequence[Run]) -> Result | None:
         return None
     names = [main, *(name for name in _scores(scored[0]) if name != main)]
     scores = {name: tuple(_scores(run)[name] for run in scored if name in _scores(run)) for name in names}
-    num_collapsed = sum(run.card.get("collapsed") is True for run in runs)
+    num_collapsed = num_repeated + sum(run.card.get("collapsed") is True for run in runs)
     best = max(scored, key=lambda run: _scores(run)[main])
-    return Result(name, main, scores, figure(scored[0].card, "floor"), num_collapsed, best)
+    return Result(name, main, scores, figure(scored[0].card, "floor"), num_collapsed, num_repeated, best)
 
 
 def _columns(suite: Run) -> list[Result]:
