@@ -5,7 +5,7 @@ import math
 from bertie.report.words import Words
 
 ABSENT = "–"
-MANY_ARE_ALIKE = 0.95
+MANY_ARE_ALIKE = 0.98
 
 
 def count(number: float | None) -> str:

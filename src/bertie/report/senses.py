@@ -95,9 +95,7 @@ def view_senses(texts: Sequence[str], words: Sequence[str], tokenizer: Tokenizer
     """What becomes of words in context: of those named, those of the examples, and those that the texts repeat."""
     parts = dict.fromkeys(part for text in texts for part in text.split(PAIR, 1))
     own = [Sentence(part, _spans(tokenizer.pieces(part))) for part in parts]
-    examples = dict(
-        sorted(read_examples(tokenizer).items(), key=lambda one: _is_chinese([one[0]]) != _is_chinese(texts))
-    )
+    examples = _in_language_of(texts, read_examples(tokenizer))
     sentences = [*own, *(one for group in examples.values() for one in group)]
     encodings = [tokenizer.encode(one.text, max_length=model.config.max_positions) for one in sentences]
     places = [Place(number, *span) for number, one in enumerate(sentences) for span in one.spans]
@@ -113,9 +111,11 @@ def view_senses(texts: Sequence[str], words: Sequence[str], tokenizer: Tokenizer
     return Senses(sentences, places, [Word(word, at, senses[word], look(at)) for word, at in several.items()])
 
 
-def _is_chinese(texts: Sequence[str]) -> bool:
-    """Whether the texts have a Chinese character; those examples come first that are in the language of the texts."""
-    return any(is_cjk(character) for text in texts for character in text)
+def _in_language_of(texts: Sequence[str], examples: Mapping[str, list[Sentence]]) -> Mapping[str, list[Sentence]]:
+    """The examples in Chinese and those in English as far as the texts have letters of the kind, Chinese ones first."""
+    kinds = {is_cjk(character) for text in texts for character in text if character.isalpha()}
+    words = sorted((word for word in examples if is_cjk(word[0]) in kinds), key=lambda word: not is_cjk(word[0]))
+    return {word: examples[word] for word in words}
 
 
 def _sense(word: str, sentence: Sentence) -> str | None:

@@ -12,7 +12,7 @@ bertie.viewer = (() => {
   const percent = (share, digits = 1) => new Intl.NumberFormat(document.documentElement.lang, { style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits }).format(share);
 
   // Close to 1, where many are, with the digits that tell them apart.
-  const cosine = (value) => value.toFixed(Math.abs(value) < 0.95 ? 2 : 4);
+  const cosine = (value) => value.toFixed(Math.abs(value) < 0.98 ? 2 : 4);
 
   // A list to choose a text from, where there are several; `open` is called with its number.
   function pickText(texts, label, open) {
