@@ -199,7 +199,7 @@ def _describe(hint: object) -> str:
     for kind, word in words.items():
         if hint is kind:
             return word
-    return "a list" if typing.get_origin(hint) is tuple else "a group of settings"
+    return "a list in brackets" if typing.get_origin(hint) is tuple else "a group of settings"
 
 
 def _is_required(field: dataclasses.Field[object]) -> bool:

@@ -63,7 +63,8 @@ def test_like_the_slow_reference(tokenizer, reference, has_nulls):
         num_lost += bool(windows) and windows[0].target is None
         for (row, _), window in zip(mine, windows, strict=True):
             assert [tokenizer.vocabulary[piece] for piece in row.ids[0]] == window.tokens
-            targets = None if window.target is None else list(window.target)
+            is_known = window.target is not None and (has_nulls or example.answers != ())
+            targets = list(window.target) if is_known else None
             assert (None if row.targets is None else row.targets.tolist()) == targets
         logits = [[(float(a), float(b)) for a, b in output.logits] for output in mine]
         answer, odds, best = reference.predict(example, windows, logits, task, tokenizer)
@@ -118,6 +119,16 @@ def test_exact_characters_with_offsets(tokenizer):
         logits[first, 0] = logits[last, 1] = 5
         (prediction,) = task.decode([Output(row, logits)], [example], tokenizer)
         assert prediction.answer == answer
+
+
+def test_no_answer_where_all_have_one_is_said(tokenizer, caplog):
+    examples = [Example(where=f"row {number}", text="a cat", pair="who", answers=()) for number in range(2)]
+    rows = Answer(has_nulls=False).encode(examples, tokenizer)
+    assert [row.targets for row in rows] == [None, None]
+    assert "2 of 2 questions have no answer, which this task does not know" in caplog.text
+    caplog.clear()
+    assert all(row.targets.tolist() == [0, 0] for row in Answer(has_nulls=True).encode(examples, tokenizer))
+    assert not caplog.text
 
 
 def test_where_nothing_can_be_an_answer_it_is_empty(tokenizer):

@@ -92,6 +92,8 @@ def test_several_labels(tokenizer):
     assert task.problem_type == "multi_label_classification"
     with pytest.raises(ValueError, match=r"metrics are for one label a text"):
         Classify(several=True, metrics=("f1",))
+    with pytest.raises(ValueError, match=r"none of the 2 examples has a label"):
+        Classify(several=True).learn([Example(text="a", labels=())] * 2)
     with pytest.raises(ValueError, match=r"list of labels: say --set several=true"):
         Classify().learn(gold)
 

@@ -94,6 +94,10 @@ def test_bad_input_for_a_tuned_model(tuned, write, tmp_path, capsys, model_folde
         (["predict", str(folder), str(write("g.csv", ROWS)), "--out", "x.xml"], "allowed: .jsonl, .tsv, .json"),
         (["predict", str(folder), str(write("h.csv", ROWS)), "--out", "x.json"], "only answers are written as .json"),
         (["predict", str(folder), str(write("i.csv", "")), "--out", "x.tsv"], "is empty"),
+        (
+            ["evaluate", str(folder), str(write("j.csv", "text,label\nthe cat,yes\n ,no\n"))],
+            "j.csv, line 3. Give them words, or leave them out.",
+        ),
     ]
     for arguments, message in cases:
         assert run([*arguments, "--device", "cpu"]) == 2, arguments

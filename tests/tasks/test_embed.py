@@ -257,7 +257,12 @@ def test_what_is_refused(learn, write, model_folder, tmp_path):
             (),
             r"b.jsonl, line 2 is a pair without a score, .*line 1 a pair with a score: give rows of one form",
         ),
-        ("c.csv", "anchor,positive\na,b\n", ("form=triplets",), r"line 2 has no third text: triplets have one"),
+        (
+            "c.csv",
+            "anchor,positive\na,b\n",
+            ("form=triplets",),
+            r"line 2 has no third text: name its column",
+        ),
         ("d.csv", "anchor,positive\na,b\n", ("form=scores",), r"line 2 has no label"),
         ("e.csv", "anchor,positive,score\na,b,high\nc,d,1\n", (), r"line 2: 'high' is not a number"),
         ("f.csv", "anchor,positive,score\na,b,1\nc,d,1\n", (), "all 4 pairs have the score 1: there is nothing"),

@@ -134,6 +134,17 @@ def test_every_task_learns(order, write, task, name, contents, score, settings):
     assert len(lines) == card["examples"]["dev"]
 
 
+def test_an_empty_text_is_refused_where_it_is_ones_own(order, write, caplog):
+    data = write("a.csv", "text,label\nthe cat,1\n,0\na dog,0\n \t,1\n")
+    with pytest.raises(ValueError, match=r"^2 of 44 examples .* text: .*line 3, .*line 5\. Give them words, or"):
+        finetune(order("classify", data, dev=write("dev.csv", class_rows())), quiet)
+    rows = [{"question": " ", "context": "the cat sat", "answers": ["cat"]}] * 2
+    with pytest.raises(ValueError, match=r"2 of 42 examples have an empty text"):
+        finetune(order("answer", write("b.jsonl", rows), dev=write("c.jsonl", answer_rows())), quiet)
+    assert finetune(order("sst-2", data, "epochs=1", dev=data), quiet).outcome == "finished"
+    assert "4 of 8 examples have an empty text" in caplog.text
+
+
 def test_the_threshold_for_no_answer_goes_with_the_model(order, write):
     data = write("a.jsonl", answer_rows())
     ending = finetune(order("answer", data, dev=data), quiet)

@@ -211,13 +211,15 @@ def predict(
     Example: bertie predict my-run reviews.csv --out predictions.jsonl
     """
     from bertie.tasks.files import Columns
-    from bertie.tasks.named import named
-    from bertie.tasks.predictions import write_predictions
+    from bertie.tasks.named import check_texts, named
+    from bertie.tasks.predictions import check_form, write_predictions
     from bertie.tasks.trained import Trained
 
     set_threads(threads)
     trained = Trained.load(run, device, precision)
+    check_form(out, trained.task)
     examples = named(trained.name).read(data, Columns(text, pair, negative=negative, endings=endings))
+    check_texts(examples, may_be_empty=True)
     write_predictions(out, trained.task, trained.predict(examples), examples)
     console.say(f"{out} holds {len(examples):,} predictions.")
 

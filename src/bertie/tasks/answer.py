@@ -26,6 +26,7 @@ from bertie.tasks.task import (
     Span,
     missing_label,
     softmax,
+    some_of,
 )
 from bertie.text.encoding import Encoding
 from bertie.text.wordpiece import Tokenizer
@@ -85,10 +86,17 @@ class Answer:
             if example.answers and target is None:
                 lost.append(example.where)
             rows += self._windows(number, question[: self.max_question], cut[1], target, tokenizer)
+        nulls = [one.where for one in examples if one.answers == () and not self.has_nulls]
+        if nulls:
+            log.warning(
+                "%d of %d questions have no answer, which this task does not know: they are not learned from and count "
+                "as wrong (has_nulls=true if that is an answer): %s.",
+                *(len(nulls), len(examples), some_of(nulls)),
+            )
         if lost:
             log.warning(
-                "%d of %d answers are not in their passage, and so not learned from: %s%s.",
-                *(len(lost), len(examples), ", ".join(lost[:3]), " ..." if len(lost) > 3 else ""),
+                "%d of %d answers are not in their passage, and so not learned from: %s.",
+                *(len(lost), len(examples), some_of(lost)),
             )
         return rows
 
@@ -121,9 +129,10 @@ class Answer:
         return {"id": example.id, "answer": prediction.answer, **odds, "candidates": candidates}
 
     def _target(self, example: Example, passage: Encoding, tokenizer: Tokenizer) -> "_Tokens | None":
-        """The answer's first and last token in the passage; (-1, -1) for none; None for one that is not there."""
+        """The answer's first and last token in the passage; (-1, -1) for none; None for one that is not there, or where
+        none is an answer that the task does not know."""
         if not example.answers:
-            return None if example.answers is None else _Tokens(-1, -1)
+            return None if example.answers is None or not self.has_nulls else _Tokens(-1, -1)
         return TARGETS[self.projection](example.text, example.answers[0], passage, tokenizer)
 
     def _windows(

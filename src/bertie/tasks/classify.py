@@ -67,6 +67,8 @@ class Classify:
         if self.labels:
             return self
         if len(found) < (1 if self.several else 2):
+            if self.several and any(example.labels is not None for example in examples):
+                raise ValueError(f"none of the {len(examples):,} examples has a label: name their column with --label.")
             if not found:
                 raise missing_label(examples[0])
             raise ValueError(

@@ -212,7 +212,7 @@ def _check_form(example: Example, form: Form, first: Example | None) -> None:
             "say with --set form=pairs that only the pairs are meant."
         )
     if form == "triplets" and example.negative is None:
-        raise ValueError(f"{example.where} has no third text: triplets have one in a column 'negative'.")
+        raise ValueError(f"{example.where} has no third text: name its column with --negative.")
     if form == "scores" and example.label is None and example.number is None:
         raise missing_label(example)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bertie.tasks.rows import Table, Values, read_table, read_text, suffix_of
 from bertie.tasks.squad_file import read_squad
-from bertie.tasks.task import Example, Span
+from bertie.tasks.task import Example, Span, some_of
 
 log = logging.getLogger(__name__)
 
@@ -112,9 +112,9 @@ def _read_texts(path: Path, columns: Columns, layout: Layout, negatives: Sequenc
         examples.append(example)
     if empty:
         log.warning(
-            "%d of %d texts have an empty cell of labels, and so count as having none of them (%s%s): leave out those "
+            "%d of %d texts have an empty cell of labels, and so count as having none of them (%s): leave out those "
             "that nobody has labelled.",
-            *(len(empty), len(examples), ", ".join(empty[:3]), " ..." * (len(empty) > 3)),
+            *(len(empty), len(examples), some_of(empty)),
         )
     return examples
 

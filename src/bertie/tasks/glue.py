@@ -271,4 +271,4 @@ def _official(column: Column, predictions: Sequence[Prediction]) -> str:
     settled = [
         one if one.number is None else Prediction(number=min(MOST, max(LEAST, one.number))) for one in predictions
     ]
-    return table_text(f"{column.name}.tsv", settled)
+    return table_text(settled)

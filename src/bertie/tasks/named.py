@@ -1,6 +1,7 @@
 """The tasks by name: what kind each is, with which settings, and how its official files are laid out."""
 
 import difflib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,8 +13,9 @@ from bertie.tasks.classify import Classify, Regress
 from bertie.tasks.embed import Embed
 from bertie.tasks.files import NAMED_COLUMNS, READERS, Columns, Layout, find_file
 from bertie.tasks.tag import Tag
-from bertie.tasks.task import Example, Task
+from bertie.tasks.task import Example, Task, some_of
 
+log = logging.getLogger(__name__)
 AnyTask = Classify | Regress | Tag | Answer | Choose | Embed
 KINDS: Mapping[str, type[AnyTask]] = {
     "classify": Classify,
@@ -65,6 +67,23 @@ class Named:
                     f"--{name} {stated if isinstance(stated, str) else ' '.join(stated)}: {self.kind} reads no such "
                     f"column; its columns are named with --{', --'.join(used)}."
                 )
+
+
+def check_texts(examples: Sequence[Example], may_be_empty: bool) -> None:
+    """Say which examples have an empty text, or where they may not, ValueError."""
+    empty = [one.where for one in examples if _has_empty_text(one)]
+    if empty and not may_be_empty:
+        raise ValueError(
+            f"{len(empty)} of {len(examples)} examples have an empty text: {some_of(empty)}. Give them words, or leave "
+            "them out."
+        )
+    if empty:
+        log.warning("%d of %d examples have an empty text: %s.", len(empty), len(examples), some_of(empty))
+
+
+def _has_empty_text(example: Example) -> bool:
+    texts = [" ".join(example.words) or example.text, example.pair, example.negative]
+    return any(text is not None and not text.strip() for text in texts)
 
 
 def make_task(kind: str, settings: Mapping[str, object], where: str) -> AnyTask:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bertie.sealed import write_file
 from bertie.tasks.answer import Answer
+from bertie.tasks.classify import Classify, Regress
 from bertie.tasks.named import AnyTask
 from bertie.tasks.task import Example, Prediction
 
@@ -14,10 +15,20 @@ def write_predictions(
     path: Path, task: AnyTask, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> None:
     """Write them in the form that the file's name asks for; ValueError if the task has none of that form."""
-    if path.suffix not in FORMS:
-        raise ValueError(f"--out {path}: the form is told by the end of the name; allowed: {', '.join(FORMS)}.")
+    check_form(path, task)
     for name, text in FORMS[path.suffix](path.name, task, predictions, examples).items():
         write_file(path.with_name(name), text.encode())
+
+
+def check_form(path: Path, task: AnyTask) -> None:
+    """ValueError if there is no form that the file's name asks for, or the task has none of that form."""
+    if path.suffix not in FORMS:
+        raise ValueError(f"--out {path}: the form is told by the end of the name; allowed: {', '.join(FORMS)}.")
+    if path.suffix == ".json" and not isinstance(task, Answer):
+        raise ValueError(f"{path.name}: only answers are written as .json; allowed here: .jsonl.")
+    is_several = isinstance(task, Classify) and task.several
+    if path.suffix == ".tsv" and (is_several or not isinstance(task, Classify | Regress)):
+        raise ValueError(f"{path.name}: only classes and numbers are written as .tsv; allowed here: .jsonl.")
 
 
 Files = dict[str, str]
@@ -30,23 +41,20 @@ def _json_lines(name: str, task: AnyTask, predictions: Sequence[Prediction], exa
 
 
 def _table(name: str, task: AnyTask, predictions: Sequence[Prediction], examples: Sequence[Example]) -> Files:
-    return {name: table_text(name, predictions)}
+    return {name: table_text(predictions)}
 
 
-def table_text(name: str, predictions: Sequence[Prediction]) -> str:
+def table_text(predictions: Sequence[Prediction]) -> str:
     """GLUE's submission: `index` from 0 and `prediction`, a label or a number."""
     lines = ["index\tprediction"]
     for number, one in enumerate(predictions):
-        if one.label is None and one.number is None:
-            raise ValueError(f"{name}: only classes and numbers are written as .tsv; allowed here: .jsonl.")
         lines.append(f"{number}\t{one.label if one.number is None else f'{one.number:.3f}'}")
     return "\n".join(lines) + "\n"
 
 
 def _squad(name: str, task: AnyTask, predictions: Sequence[Prediction], examples: Sequence[Example]) -> Files:
     """What run_squad.py writes: the answers, and beside them n-best lists and, for v2.0, the odds of no answer."""
-    if not isinstance(task, Answer):
-        raise ValueError(f"{name}: only answers are written as .json; allowed here: .jsonl.")
+    assert isinstance(task, Answer)
     pairs = list(zip(predictions, examples, strict=True))
     best = {example.id: [vars(candidate) for candidate in one.candidates] for one, example in pairs}
     files = {

@@ -23,7 +23,7 @@ from bertie.tasks.files import Columns
 from bertie.tasks.held_out import hold_out
 from bertie.tasks.judgements import FILE, write_judgements
 from bertie.tasks.modes import make_model
-from bertie.tasks.named import AnyTask, find_parts, named
+from bertie.tasks.named import KINDS, AnyTask, check_texts, find_parts, named
 from bertie.tasks.network import (
     Labelled,
     balanced_weights,
@@ -36,7 +36,7 @@ from bertie.tasks.network import (
 )
 from bertie.tasks.recipe import LR, SMALL_LR, FinetuneRecipe, Written, loop_config, num_epochs, usual_lr
 from bertie.tasks.tag import Tag
-from bertie.tasks.task import Example, Row
+from bertie.tasks.task import Example, Row, some_of
 from bertie.tasks.trained import Trained, save_trained
 from bertie.text.wordpiece import Tokenizer
 from bertie.training.distributed import Ranks, set_up_process
@@ -123,8 +123,8 @@ class Parts:
         unlabelled = [] if isinstance(task, Embed) else [one.where for one in examples.train if not one.is_labelled]
         if unlabelled:
             logger.warning(
-                "%d of %d examples have no label, and so are not learned from: %s%s.",
-                *(len(unlabelled), len(examples.train), ", ".join(unlabelled[:3]), " ..." * (len(unlabelled) > 3)),
+                "%d of %d examples have no label, and so are not learned from: %s.",
+                *(len(unlabelled), len(examples.train), some_of(unlabelled)),
             )
         is_balanced = isinstance(task, Classify) and task.weights == "balanced"
         self.loss = task_loss(task, balanced_weights(task, rows) if is_balanced else None)
@@ -201,6 +201,7 @@ def _begun(order: Order) -> Iterator[Parts]:
         logger.info("%d of %d examples of %s are held out.", len(examples.dev), len(train), train_file)
     else:
         examples = _Examples(train, kind.read(dev_file, order.columns, order.task))
+    check_texts([*examples.train, *examples.dev], may_be_empty=order.name not in KINDS)  # in a benchmark they are known
     task = order.task.learn([*examples.train, *examples.dev])
     ranks = alone(order.recipe.device)
     model = make_model(folder, task, order.recipe).to(ranks.device)

@@ -175,6 +175,11 @@ def stated_number(example: Example) -> float:
     return number
 
 
+def some_of(places: Sequence[str]) -> str:
+    """The first few of many, for what is said of them."""
+    return ", ".join(places[:3]) + (" ..." if len(places) > 3 else "")
+
+
 def missing_label(example: Example) -> ValueError:
     """What is said of an example that has no label where one is needed."""
     return ValueError(f"{example.where} has no label: if a column holds it, name that with --label.")

@@ -16,7 +16,7 @@ from bertie.model.lora import merged_state
 from bertie.tasks.embed import Embed, sentence_files
 from bertie.tasks.files import Columns
 from bertie.tasks.metrics import bootstrap
-from bertie.tasks.named import AnyTask, find_test, named
+from bertie.tasks.named import KINDS, AnyTask, check_texts, find_test, named
 from bertie.tasks.network import heads_of, judge
 from bertie.tasks.task import Example, Prediction
 from bertie.tasks.task_file import NAME, read_task, write_task
@@ -62,6 +62,7 @@ class Trained:
         """The scores on a file, or on the held-out part of a folder; with rounds, intervals by so many draws."""
         kind = named(self.name)
         examples = kind.read(find_test(data, kind), columns, self.task)
+        check_texts(examples, may_be_empty=self.name not in KINDS)
         predictions = self.predict(examples)
         scores = self.task.score(predictions, examples)
         return Evaluation(
