@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 TEXT = click.option("--text", help="The column of the text (passage, words, beginning); guessed where it is plain.")
 PAIR = click.option("--pair", help="The column of the second text, or of the question.")
 NEGATIVE = click.option("--negative", help="The column of a third text, which does not belong to the first.")
-ENDINGS = click.option("--endings", multiple=True, help="The column of lists of endings; or, given once for each, an ending's own.")
+ENDINGS = click.option(
+    "--endings", multiple=True, help="The column of lists of endings; or, given once for each, an ending's own."
+)
 LABEL = click.option("--label", help="The column of the label.")
 PRECISION = click.option(
     "--precision", type=click.Choice(["float32", "bf16"]), default="float32", help="bf16: products in bfloat16."
