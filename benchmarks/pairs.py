@@ -1,11 +1,12 @@
-"""Whether sentence pairs are learned from real text: do next sentence and sentence order both rise above chance?
+r"""Whether sentence pairs are learned from real text: do next sentence and sentence order both rise above chance?
 
 Trains `tiny-cpu` once for each, with masked words, or what --set makes of it, and compares the share of held-back pairs
 that it gets right with the share of the commoner label, which is all there is to be had without reading. Exit code 1
 unless it is above by more than 4.5 standard errors (1 in 300,000 by chance). It takes some hundred thousand pairs,
 which is work for a GPU.
 
-    python benchmarks/pairs.py CORPUS OUT --steps 4000 --set device=cuda precision=bf16 preset=small batch=256
+    python benchmarks/pairs.py CORPUS OUT --steps 3000 \
+        --set device=cuda precision=bf16 preset=small batch=256 lr=4e-4 warmup=0.05
 """
 
 import argparse

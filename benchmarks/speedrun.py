@@ -1,6 +1,6 @@
 """The best small model that twenty minutes of one GPU can make: ideas ranked by short runs, the yardstick, the scores.
 
-    python benchmarks/speedrun.py prepare TEXT --work WORK --size 16384
+    python benchmarks/speedrun.py prepare TEXT --work WORK --sizes 16384
     python benchmarks/speedrun.py rank --work WORK --minutes 1.25 --ideas base adamw mask-15
     bertie pretrain WORK/corpus-16384 --out RUN --recipe modern-small --minutes 20    (--resume goes on)
     python benchmarks/speedrun.py theirs --work WORK --minutes 20
@@ -47,7 +47,9 @@ IDEAS: dict[str, tuple[str, ...]] = {
     "batch-262k": ("batch=262144",),
     "length-64": ("pairs.max_length=64",),
     "length-256": ("pairs.max_length=256",),
-    "replaced": ("objective=masked+replaced",),
+    "masked": ("objective=masked",),
+    "replaced-5": ("replaced_weight=5",),
+    "replaced-25": ("replaced_weight=25",),
     "sentences": ("pairs.kind=full_sentences",),
     "linear": ("curve=linear", "warmup=0.02"),
     "decay-0.4": ("decay=0.4",),
@@ -76,7 +78,6 @@ NUM_STRETCHES = 2000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", required=True, type=Path, help="the folder that everything goes into")
     commands = parser.add_subparsers(dest="command", required=True)
     prepare_ = commands.add_parser("prepare")
     prepare_.add_argument("text", type=Path, nargs="+", help="folders of text")
@@ -103,6 +104,8 @@ def main() -> None:
     score_.add_argument("--jobs", type=int, default=1, help="runs at a time")
     for command in (rank_, theirs_, bits_, score_):
         command.add_argument("--device", default="cuda")
+    for command in commands.choices.values():
+        command.add_argument("--work", required=True, type=Path, help="the folder that everything goes into")
     arguments = parser.parse_args()
     {"prepare": prepare, "rank": rank, "theirs": theirs, "bits": bits, "score": score}[arguments.command](arguments)
 
@@ -212,7 +215,9 @@ def theirs(arguments: argparse.Namespace) -> None:
 
     folder = corpus_of(arguments.work, arguments.size)
     corpus, tokenizer = open_corpus(folder), Tokenizer.load(folder)
-    recipe = change(read_recipe("modern-small"), ["counts=sequences", "batch=1024", "rate=0.15", *arguments.set])
+    recipe = change(
+        read_recipe("modern-small"), ["objective=masked", "counts=sequences", "batch=1024", "rate=0.15", *arguments.set]
+    )
     config, length = model_config(recipe, tokenizer.size, tokenizer.pad_id), recipe.pairs.max_length
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("highest")

@@ -1,4 +1,4 @@
-"""Draws the pictures of "How BERT works" out of bertie's own code: python docs/pictures/draw.py FOLDER.
+"""Draws the pictures of the documentation, out of bertie's own code and measurements: python docs/pictures/draw.py DIR.
 
 Each is written once for each language, NAME.en.svg and NAME.zh.svg; what they show is computed, not drawn by hand.
 """
@@ -260,6 +260,37 @@ def schedule(say: Say) -> Canvas:
     return canvas
 
 
+def speedrun(say: Say) -> Canvas:
+    """The held-back loss of two runs of eight minutes each, by the minute."""
+    title = say(
+        "Masked words (30%) on held-back text: loss over eight minutes", "保留文本上的遮盖词（30%）：八分钟内的损失"
+    )
+    canvas = Canvas(560, 290, title)
+    canvas.text(30, 26, canvas.title)
+    left, top, width, height, minutes, highest, lowest = 60, 50, 470, 180, 8, 3.8, 2.4
+    for loss in np.arange(lowest, highest + 0.1, 0.2):
+        y = top + height * (highest - loss) / (highest - lowest)
+        canvas.line([(left, y), (left + width, y)], GREY, 0.5)
+        canvas.text(left - 8, y + 4, f"{loss:.1f}", "end", FAINT, 11)
+    for minute in range(minutes + 1):
+        canvas.text(left + width * minute / minutes, top + height + 18, str(minute), "middle", FAINT, 11)
+    canvas.text(left + width, top + height + 36, say("minutes of one H200", "一块 H200 的分钟数"), "end", FAINT, 11)
+    rows = [line.split(",") for line in (Path(__file__).parent / "speedrun.csv").read_text().splitlines()[1:]]
+    names = {
+        "masked": (BLUE, say("masked words alone", "只有遮盖词")),
+        "masked+replaced": (ORANGE, say("and replaced words", "加上被替换的词")),
+    }
+    for place, (objective, (colour, name)) in enumerate(names.items()):
+        points = [(int(step), float(loss)) for which, step, _, loss in rows if which == objective]
+        last = points[-1][0]
+        places = [
+            (left + width * step / last, top + height * (highest - loss) / (highest - lowest)) for step, loss in points
+        ]
+        canvas.line(places, colour, 2)
+        canvas.text(left + 10 + 190 * place, top + height + 50, name, colour=colour)
+    return canvas
+
+
 PICTURES = {
     "summed": summed,
     "who-sees-whom": who_sees_whom,
@@ -268,6 +299,7 @@ PICTURES = {
     "masking": masking,
     "pairs": pairs,
     "schedule": schedule,
+    "speedrun": speedrun,
 }
 
 
