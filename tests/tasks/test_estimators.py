@@ -67,8 +67,10 @@ def test_several_labels_as_a_matrix(classifier):
     pytest.importorskip("sklearn")
     from sklearn.model_selection import cross_validate
     from sklearn.preprocessing import MultiLabelBinarizer
+    from sklearn.utils import get_tags
 
     classifier.set_params(epochs=40, batch=4)
+    assert get_tags(classifier).classifier_tags.multi_label
     binarizer = MultiLabelBinarizer()
     matrix = binarizer.fit_transform(LABELS)
     found = classifier.fit(TEXTS, matrix).predict(TEXTS)

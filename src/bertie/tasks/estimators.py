@@ -357,7 +357,7 @@ def _tags(kind: str | None) -> object:
     return Tags(
         estimator_type=kind,
         target_tags=TargetTags(required=True),
-        classifier_tags=ClassifierTags() if kind == "classifier" else None,
+        classifier_tags=ClassifierTags(multi_label=True) if kind == "classifier" else None,
         regressor_tags=RegressorTags() if kind == "regressor" else None,
         input_tags=InputTags(two_d_array=False, string=True),
     )
