@@ -270,7 +270,7 @@ def theirs(run: Run, arguments: argparse.Namespace) -> float:
     train, dev = (kind.read(data_of(run, arguments, part), Columns()) for part in ("train", "dev"))
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
     labels = names_of(run.task, [*train, *dev])
-    steps = int(len(train) / BATCH * EPOCHS)
+    steps = max(1, int(len(train) / BATCH * EPOCHS))
     encode = encode_words if run.task == "conll-ner" else encode_texts
     rows, dev_rows = (encode(examples, tokenizer, labels) for examples in (train, dev))
     orders = [np.random.default_rng((run.seed, epoch)).permutation(len(rows)) for epoch in range(EPOCHS + 1)]
