@@ -51,7 +51,7 @@ class Model(nn.Module):
         """The hidden states, or the features in their place ("hidden", N D), and each head's logits under its name:
         "masked" (M V) where the batch names positions, "pair" and "class" (S C), "choice" (S), "tag" (N C), "span"
         (N 2), "pooler" (S D). With fused kernels and labels in the batch, "masked_loss" (a sum) and "masked_correct" (a
-        count) stand in place of "masked": the logits are written over. "replaced" (N), where the batch has labels, is
+        count) stand in place of "masked": the logits are written over. "replaced" (N 1), where the batch has labels, is
         of the text with words of the model's own in the masked places, and "is_replaced" (N) what is right. `read`:
         what `read` gives for the batch, where that is known already."""
         hidden_ND = self.read(batch) if read is None else read
@@ -84,8 +84,8 @@ class Model(nn.Module):
 
     def _spot(self, batch: Batch, logits_MV: Tensor) -> tuple[Tensor, Tensor]:
         """Of each token of the text with the masked words replaced by what the model itself says, drawn by its
-        probabilities: the logit of its being another than the text's, and the label (N, N). Nothing is learned through
-        the draw; what fills the batch up has no label."""
+        probabilities: the logit of its being another than the text's, and the label (N 1, N). Nothing is learned
+        through the draw; what fills the batch up has no label."""
         assert batch.masked_M is not None and batch.labels_M is not None
         scores_MV = logits_MV.detach().float()
         drawn_M = (scores_MV - torch.empty_like(scores_MV).exponential_().log()).argmax(-1)
@@ -95,7 +95,7 @@ class Model(nn.Module):
         ids_N = batch.ids_N.index_copy(0, batch.masked_M, torch.where(is_used_M, drawn_M, here_M))
         logits_N1 = self.heads["replaced"](self.encoder(replace(batch, ids_N=ids_N)))
         labels_N = (ids_N != text_N).float().masked_fill(batch.ids_N == self.config.pad_id, torch.nan)
-        return logits_N1.squeeze(-1), labels_N
+        return logits_N1, labels_N
 
 
 @dataclass(frozen=True)

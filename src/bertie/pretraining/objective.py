@@ -141,9 +141,9 @@ def loss(model: nn.Module, batch: Batch, replaced_weight: float = 1.0) -> dict[s
     if batch.pair_S is not None:
         parts["pair"] = _part(pair_loss, outputs["pair"], batch.pair_S)
     if "replaced" in outputs:
-        total, _ = labels_loss(outputs["replaced"], outputs["is_replaced"])
-        num_correct = ((outputs["replaced"] > 0).float() == outputs["is_replaced"]).sum()
-        parts["replaced"] = Part(total, num_correct, replaced_weight)
+        logits_N, labels_N = outputs["replaced"].squeeze(-1), outputs["is_replaced"]
+        total, _ = labels_loss(logits_N, labels_N)
+        parts["replaced"] = Part(total, ((logits_N > 0).float() == labels_N).sum(), replaced_weight)
     return parts
 
 
