@@ -29,6 +29,14 @@ def test_labels_are_found_numbers_first_and_in_their_order():
         Classify(metrics=("bleu",))
 
 
+def test_a_column_that_is_no_label_shows():
+    rows = [("good" if number % 2 else "bad", f"a review, {number}") for number in range(24)]
+    with pytest.raises(ValueError, match=r"24 examples have 24 different labels, such as 'a review, 0': .*--label"):
+        Classify().learn(examples(*rows))
+    assert Classify().learn(examples(*rows[:10])).num_classes == 10, "of a few it cannot be told"
+    assert Classify().learn(examples(*rows[:12], *rows[:12])).num_classes == 12
+
+
 def test_rows_of_texts_and_pairs(tokenizer, spelled):
     task = Classify(labels=("a", "b"), max_length=8)
     pair = Example(text="the cat sat", pair="the dog sat on the mat", label="b")

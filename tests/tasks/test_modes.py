@@ -8,8 +8,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from bertie.model.config import ModelConfig
+from bertie.model.config import Features, ModelConfig, preset
+from bertie.model.encoder import pack
 from bertie.model.folder import build, load, save
+from bertie.model.heads import Model, initialise
 from bertie.model.lora import LowRank
 from bertie.tasks.files import Columns
 from bertie.tasks.modes import make_model
@@ -114,6 +116,22 @@ def test_layers_begin_anew(deep_folder):
 
 
 FEATURES = ["embeddings", "second_to_last", "last", "sum_last_four", "sum_all", "concat_last_four", "mix_last_four"]
+
+
+def test_features_of_a_stream_that_grows_are_of_one_length():
+    """Where norms stand before each part, layers pass on ever longer vectors: what reads several has each normed."""
+    config = replace(
+        preset("modernbert-small"), vocabulary_size=60, num_layers=3, width=32, num_heads=4, inner_width=48
+    )
+    for layers in ("sum_all", "mix_all", "second_to_last"):
+        model = initialise(
+            Model(replace(config, features=Features(layers)), {"class": 2}), torch.Generator().manual_seed(0)
+        )
+        for layer in model.encoder.layers:
+            layer.feed_forward.output.weight.data *= 1000
+        lengths_N = model(pack([[2, 7, 8, 9, 3]]))["hidden"].norm(dim=-1)
+        most = 3 if layers == "sum_all" else 1
+        assert (lengths_N <= most * 32**0.5 + 1e-3).all()
 
 
 @pytest.mark.parametrize("layers", [*FEATURES, "mix_all"])

@@ -309,7 +309,7 @@ def test_a_small_model_is_advised_a_higher_rate_unless_it_has_one(order, write, 
 
 def test_the_usual_rate_is_of_what_learns():
     assert usual_lr(ModeConfig(train_layers=0), 128) == 1e-3
-    assert [usual_lr(ModeConfig(), width) for width in (128, 383, 384, 768)] == [1e-4, 1e-4, 2e-5, 2e-5]
+    assert [usual_lr(ModeConfig(), width) for width in (128, 384, 385, 768)] == [1e-4, 1e-4, 2e-5, 2e-5]
     assert usual_lr(ModeConfig(lora_rank=8), 768) == 3e-4
 
 

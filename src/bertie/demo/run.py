@@ -133,7 +133,7 @@ class Demo:
         guess = guess_by_count(open_corpus(self.out / "corpus"), Tokenizer.load(self.out / "vocabulary"), self.recipe)
         self._say("pretrain", minutes=self.config.minutes)
         self._say("by_count", piece=guess.piece, words=guess.words, pairs=guess.pairs)
-        with console.run_progress("   ") as show:
+        with console.run_progress(f"   {self.words['pretraining']}") as show:
 
             def watch(event: Event, share: float) -> None:
                 if event["event"] == "train":

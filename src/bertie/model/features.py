@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.utils.rnn import pack_sequence, unpack_sequence
 
 from bertie.model.config import Features, ModelConfig
@@ -19,6 +20,7 @@ class Mixed(nn.Module):
         super().__init__()
         how, _, _ = features.layers.partition("_")
         self.combine = COMBINATIONS[how if how in COMBINATIONS else "one"]
+        self.is_stream = config.norm == "before"  # what layers pass on then grows from each to the next
         if how == "mix":
             self.weights = nn.Parameter(torch.empty(len(features.numbers(config.num_layers))))
             self.scale = nn.Parameter(torch.empty(1))
@@ -33,6 +35,8 @@ class Mixed(nn.Module):
             )
 
     def forward(self, layers_LND: Tensor, starts_S: Tensor) -> Tensor:
+        if self.is_stream:
+            layers_LND = functional.layer_norm(layers_LND, layers_LND.shape[-1:])
         mixed_ND = self.combine(self, layers_LND)
         return mixed_ND if self.lstm is None else _through(self.lstm, mixed_ND, starts_S)
 

@@ -25,6 +25,7 @@ from bertie.text.wordpiece import Tokenizer
 
 log = logging.getLogger(__name__)
 Long = Literal["cut", "windows"]
+ENOUGH_TO_TELL = 20  # examples, by which a column that is no label shows
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,11 @@ class Classify:
             raise ValueError(
                 f"all {len(examples):,} examples have the label {next(iter(found))!r}: there is nothing to tell apart. "
                 "Is the column of the labels the right one?"
+            )
+        if len(examples) >= ENOUGH_TO_TELL and len(found) > len(examples) / 2:
+            raise ValueError(
+                f"{len(examples):,} examples have {len(found):,} different labels, such as {min(found)[:60]!r}: too few "
+                "of each to learn from. Is the column of the labels the right one (--label)?"
             )
         return replace(self, labels=tuple(sorted(found, key=_by_number)))
 

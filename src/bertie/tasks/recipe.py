@@ -164,7 +164,7 @@ def usual_lr(mode: ModeConfig, width: int = BERT_WIDTH) -> float:
     """The least rate at which what learns can be expected to; narrow models were measured (docs/en/log.md)."""
     if mode.is_frozen:
         return FROZEN_LR
-    return LORA_LR if mode.lora_rank else SMALL_LR if width < SMALL_WIDTH else LR
+    return LORA_LR if mode.lora_rank else SMALL_LR if width <= SMALL_WIDTH else LR
 
 
 Group = type[OptimizerConfig] | type[ScheduleConfig] | type[ModeConfig]
