@@ -78,8 +78,8 @@ class Classify:
             )
         if len(examples) >= ENOUGH_TO_TELL and len(found) > len(examples) / 2:
             raise ValueError(
-                f"{len(examples):,} examples have {len(found):,} different labels, such as {min(found)[:60]!r}: too few "
-                "of each to learn from. Is the column of the labels the right one (--label)?"
+                f"{len(examples):,} examples have {len(found):,} different labels, such as {min(found)[:60]!r}: too "
+                "few of each to learn from. Is the column of the labels the right one (--label)?"
             )
         return replace(self, labels=tuple(sorted(found, key=_by_number)))
 
