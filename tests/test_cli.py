@@ -29,21 +29,24 @@ def test_help_does_not_import_torch() -> None:
     assert "fill" in done.stdout
 
 
-@pytest.mark.parametrize(("before", "after"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
-def test_waiting_threads_leave_the_processor_to_others_unless_the_user_says(before: str | None, after: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "expected"), [({}, "2000"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None"), ({"GOMP_SPINCOUNT": "7"}, "7")]
+)
+def test_waiting_threads_leave_the_processor_to_others_unless_the_user_says(
+    said: dict[str, str], expected: str
+) -> None:
     code = """
 import atexit, os, sys
 from bertie.cli import main
 
-atexit.register(lambda: print(os.environ["OMP_WAIT_POLICY"], "torch" in sys.modules))
+atexit.register(lambda: print(os.environ.get("GOMP_SPINCOUNT"), "torch" in sys.modules))
 main()
 """
-    own = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
-    said = own if before is None else {**own, "OMP_WAIT_POLICY": before}
+    own = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
     done = subprocess.run(
-        [sys.executable, "-c", code, "--version"], env=said, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, "--version"], env=own | said, capture_output=True, text=True, check=True
     )
-    assert done.stdout.splitlines()[-1] == f"{after} False", "it is said before torch is loaded"
+    assert done.stdout.splitlines()[-1] == f"{expected} False", "it is said before torch is loaded"
 
 
 @pytest.mark.parametrize("name", bertie.commands)

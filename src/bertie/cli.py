@@ -84,9 +84,10 @@ for command in itertools.chain(*COMMANDS.values()):
 
 
 def main() -> None:
-    # Read when torch is loaded. Threads that wait in a loop for the others starve them where another program wants a
-    # core too: the demo beside two busy processes took 8 steps in the time of 138.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Read when torch is loaded, of its threads that wait for each other: turns of a loop before they leave the
+    # processor to others. As many as they take by themselves starve the one that is waited for where others run.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(sys.argv[1:]))
 
