@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from bertie import console
-from bertie.carried import names
+from bertie.commands import completion
 
 # What a shell takes for a program that this signal ended.
 EXIT_OF_SIGNAL: dict[int | None, int] = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -21,7 +21,7 @@ class ModelPath(click.Path):
     def shell_complete(
         self, context: click.Context, parameter: click.Parameter, beginning: str
     ) -> "list[CompletionItem[str]]":
-        carried = [name for name in names() if name.startswith(beginning)]
+        carried = completion.models(context, parameter, beginning)
         if not carried:
             return super().shell_complete(context, parameter, beginning)
         # Where a shell is given names, it does not look for folders itself.
